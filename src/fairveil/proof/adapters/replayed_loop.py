@@ -52,7 +52,7 @@ ROUNDS, WAIT = 16, 60
 ONCE, KEPT = Person(max_events=1), Person(sticky=True)
 
 
-class Played(Place):
+class ScriptedPlace(Place):
     """A store with one loop, a copy of it, and everything that is said to others than whose events are ``own``."""
 
     def __init__(self, folder: Path, spec: dict[str, Any], missing: Any, person: Person, own: frozenset[str]) -> None:
@@ -124,7 +124,7 @@ def between(
 
     def path(folder: Path, world: int) -> dict[str, Any]:
         with function(writing.coins, lambda: generator(5, "coins")):
-            return Played(folder, spec, missing, person, mine).run((one, other)[world])
+            return ScriptedPlace(folder, spec, missing, person, mine).run((one, other)[world])
 
     return (frozen if spec is GREEDY else compare)(path)  # in its blocks a draw decides what is asked next
 
