@@ -17,8 +17,8 @@ import numpy as np
 
 import fairveil
 from fairveil.dynamics import fico_groups, optimal_thresholds, population
+from fairveil.dynamics.draws import random_transitions
 from fairveil.dynamics.qualification import model
-from fairveil.dynamics.qualification.draws import random_transitions
 from fairveil.randomness import generator
 
 

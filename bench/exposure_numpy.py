@@ -12,8 +12,9 @@ import math
 import numpy as np
 
 from fairveil.bandits.environments.exposure import ExposureWorld
-from fairveil.bandits.exposure import BatchedPrivFairx, PrivFairx
+from fairveil.bandits.exposure import BatchedPrivFairx
 from fairveil.bandits.exposure.optimism import FLAT, SECOND_START, STEPS, TOLERANCE
+from fairveil.bandits.exposure.priv_fairx import PrivFairxForm
 from fairveil.bandits.simulate import Streams
 
 RATE, ACTIONS = 10.0, 10
@@ -89,7 +90,7 @@ class Noise:
         self.levels, self.unit = policy.running.sigma * grid.spread, math.ldexp(1.0, -grid.sum_bits)
         self.first, self.second = grid.upper
         self.width, self.each = policy.dimension + 1, each
-        self.tree = isinstance(policy, PrivFairx)
+        self.tree = isinstance(policy, PrivFairxForm)
         levels = policy.room.bit_length()
         self.stack, self.nodes = np.zeros((2, levels, grid.width))
         self.variances = [0.0] * levels
@@ -132,7 +133,7 @@ class Peer:
         self.policy, self.d, self.m = policy, policy.dimension, policy.agents
         self.r2, self.confidence = policy.reward_std**2, 2 * math.log(1 / policy.failure)
         self.base = policy.regularisation / self.r2
-        self.private = isinstance(policy, PrivFairx | BatchedPrivFairx)
+        self.private = isinstance(policy, PrivFairxForm | BatchedPrivFairx)
         self.personal = policy.keeps_local
         width = self.d + 1
         self.leaf, self.local, self.total = np.zeros((self.m, width, width)), np.zeros((self.m, width, width)), 0.0

@@ -10,7 +10,7 @@ from running_service import listening
 
 from fairveil.loop import ManualClock, Store, tokens
 from fairveil.service.app import Service
-from fairveil.service.pages.jobs import JOBS
+from fairveil.service.pages.making import JOBS
 from fairveil.service.settings import Settings
 
 pytestmark = pytest.mark.browser

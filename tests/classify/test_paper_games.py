@@ -18,9 +18,8 @@ from fairveil.classify import (
     required_samples,
     theory_rounds,
 )
-from fairveil.classify.game.exponential import Printed, Sound
+from fairveil.classify.game.exponential import Game, Printed, Sound
 from fairveil.classify.game.hypotheses import Linear, Stumps, ThresholdPairs, errors, violations
-from fairveil.classify.game.private_game import Game
 from fairveil.errors import InputError, PrivacyError, SpecError
 from fairveil.fairness.groups import Counter
 from fairveil.fairness.subgroups import subgroup_violation

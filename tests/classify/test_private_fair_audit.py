@@ -7,7 +7,7 @@ import pytest
 
 from fairveil.classify import ExponentialFair, FollowPerturbedLeader, PrivateFair, PrivateGame
 from fairveil.classify.game.learners import PrivateFairNR
-from fairveil.lab.papers.fair_private_classification_algorithms import leader_delta
+from fairveil.lab.papers.fair_private_classification import leader_delta
 from fairveil.proof import audit
 from fairveil.proof.mutants import classify as classify
 from fairveil.proof.mutants.mutant import COPIES

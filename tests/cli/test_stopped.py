@@ -185,6 +185,21 @@ def test_ctrl_c_while_the_commands_are_loaded_is_a_sentence(tmp_path):
     assert (done.returncode, done.stdout, done.stderr) == (130, "", told)
 
 
+CALLED_BACK = "ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))()"
+"""As LLVM does when it has compiled."""
+DESTROYED = "type('Gone', (), {'__del__': lambda _: signal.raise_signal(signal.SIGINT)})()"
+
+
+@pytest.mark.parametrize("fallen", [CALLED_BACK, DESTROYED], ids=["called back", "destroyed"])
+def test_ctrl_c_in_a_function_that_cannot_raise_is_heard_all_the_same(fallen, tmp_path, capsys):
+    file = tmp_path / "calls_back.py"
+    file.write_text(f"import ctypes, signal, time\n\n{fallen}\ntime.sleep(5)\n")
+    with pytest.raises(SystemExit) as ended:
+        main(["list", "policy", "--plugin", str(file)])
+    assert ended.value.code == 130
+    assert "interrupted; give the same command again" in capsys.readouterr().err
+
+
 def started(words, folder):
     (folder / "plugin.py").write_text(PLUGIN.replace("\\\\n", "\\n"))
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}

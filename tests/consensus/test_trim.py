@@ -5,7 +5,7 @@ import pytest
 
 import fairveil
 from fairveil.consensus import PrivateAdmm, Rows, Setting, make_graph
-from fairveil.consensus.public_path import TRIMMED, PublicPath
+from fairveil.consensus.public_path import TRIMMED, PublicPath, median_noise
 from fairveil.errors import SpecError
 from fairveil.privacy.noise import SeededNoise
 
@@ -89,6 +89,49 @@ def test_a_median_is_of_sums_a_row_so_that_sizes_do_not_matter():
 def test_the_noise_of_a_median_is_what_the_guard_takes_it_for():
     draws = np.random.default_rng(1).normal(size=(20_000, 41))
     assert np.median(draws, axis=1).var() * 41 == pytest.approx(TRIMMED, rel=0.03)
+
+
+@pytest.mark.parametrize("sizes", [(400, 100, 50, 30, 20), (9600, 100, 100, 100, 100), (300, 10, 10, 10), (50, 1)])
+def test_the_noise_of_a_median_is_known_where_sizes_differ(sizes):
+    """Small nodes say much about little: the floor of the metric and the guard must not take that for curvature."""
+    draws = np.random.default_rng(1).normal(size=(100_000, len(sizes))) / np.array(sizes)
+    measured = float(np.median(draws, axis=1).var()) * sum(sizes) ** 2
+    between = 1 if len(sizes) % 2 else 2.2  # an even number of nodes: a bound
+    assert measured * 0.97 < median_noise(sizes) < max(measured * 1.03 * between, TRIMMED * len(sizes) + 1e-9)
+    setting = Setting(make_graph("complete", len(sizes)), sizes, 1, 1, 1)
+    algorithm = PrivateAdmm(epsilon=1.0, rounds=8, trim=True).complete(setting)
+    path = PublicPath(algorithm.plan(setting), setting, None, trim=True)
+    path.take_curvature({node: {"m": np.zeros(1), "v": np.zeros(1)} for node in range(len(sizes))})
+    assert path.spread[0] > 2.5 * measured**0.5 * algorithm.plan(setting).error_v
+
+
+def test_a_median_of_fewer_nodes_has_more_noise():
+    setting = Setting(make_graph("complete", 9), (100,) * 9, 1, 1, 1)
+    algorithm = PrivateAdmm(epsilon=1.0, rounds=8, trim=True).complete(setting)
+    path = PublicPath(algorithm.plan(setting), setting, None, trim=True)
+    whole = path._noise
+    path.leave_out(frozenset(range(3, 9)))
+    assert path._noise == pytest.approx(3 * whole)
+
+
+def test_a_sum_is_in_the_order_of_its_nodes_also_after_a_return():
+    """Floats that are added in another order are other floats, and a stored release belongs to one point."""
+    sizes = (100, 100, 100)
+    setting = Setting(make_graph("complete", 3), sizes, 1, 1, 1)
+    algorithm = PrivateAdmm(epsilon=1.0, rounds=8).complete(setting)
+    found = []
+    for leaves in (False, True):
+        path = PublicPath(algorithm.plan(setting), setting, None)
+        path.take_curvature({node: {"m": np.ones(1), "v": np.ones(1)} for node in range(3)})
+        sent = {node: {"g": np.array([value])} for node, value in enumerate((1.0, 1e-16, 1e-16))}
+        path.take_gradient(sent)
+        if leaves:
+            path.leave_out(frozenset({0}))
+            path.take_gradient({node: sent[node] for node in (1, 2)})
+            path.take_back(frozenset({0}))
+        path._step = lambda total, noise: found.append(float(total[0]))
+        path.take_gradient(sent)
+    assert found[0] == found[1] == 1.0
 
 
 @pytest.mark.parametrize(

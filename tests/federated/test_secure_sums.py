@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 from federations import EXPOSURE, host_of, keys, plan_of, run
 
-from fairveil.bandits.exposure import BatchedPrivFairx, secure_agent
+from fairveil.bandits.exposure import BatchedPrivFairx
 from fairveil.bandits.exposure.secure_agent import SecureAgent
-from fairveil.consensus import secure_node
 from fairveil.consensus.private_admm import GradientLocal, PrivateAdmm
 from fairveil.errors import PrivacyError, SpecError
-from fairveil.federated import Coordinator, secure_block, secure_sum
+from fairveil.federated import Coordinator, secure_sum
 from fairveil.federated.party import Union
 from fairveil.federated.secure_sum import (
     EphemeralKey,
@@ -52,7 +51,7 @@ def union_of(count, sync=0):
 
 def test_every_block_has_a_key_of_its_own_also_after_a_crash(tmp_path):
     """A key that a crash left behind is not said again for the next block: who finds it there would open both."""
-    block = secure_block.SecureBlock(plan_of(**SECURE), 0, tmp_path)
+    block = secure_sum.SecureBlock(plan_of(**SECURE), 0, tmp_path)
     first = block.ready_for(0)
     assert block.ready_for(0) == first
     assert block.ready_for(1)[:32] != first[:32]
@@ -531,29 +530,29 @@ MUTANTS = {
     ),
     "a second union accepted": (
         [
-            (secure_block.SecureBlock, "hear_union", _forgetful_hearing),
-            (secure_agent, "check_union", lambda *facts: None),
+            (secure_sum.SecureBlock, "hear_union", _forgetful_hearing),
+            (secure_sum, "check_union", lambda *facts: None),
         ],
         lambda folder, patch: _attacked(test_a_second_union_for_a_block_is_refused, folder),
     ),
     "a second union accepted after a restart": (
-        [(secure_agent, "check_union", lambda *facts: None)],
+        [(secure_sum, "check_union", lambda *facts: None)],
         lambda folder, patch: _attacked(
             test_a_union_minus_one_after_a_restart_is_refused_by_the_ledger, folder, folder
         ),
     ),
     "a second union accepted by a node after a restart": (
-        [(secure_node, "check_union", lambda *facts: None)],
+        [(secure_sum, "check_union", lambda *facts: None)],
         lambda folder, patch: _attacked(
             test_a_union_minus_one_after_a_restart_is_refused_by_the_ledger, folder, folder, kind="consensus"
         ),
     ),
     "the contribution of a node stored": (
-        [(secure_node, "release_once", _stored_beside(secure_node.release_once))],
+        [(secure_sum, "release_once", _stored_beside(secure_sum.release_once))],
         lambda folder, patch: test_the_ledger_holds_masked_numbers_and_a_digest_and_nothing_else("consensus", folder),
     ),
     "a second ready": (
-        [(secure_block.SecureBlock, "ready_for", _fresh_ready)],
+        [(secure_sum.SecureBlock, "ready_for", _fresh_ready)],
         lambda folder, patch: test_a_ready_is_said_once_also_when_its_state_is_lost(folder),
     ),
     "a mask used for two synchronisations": (
@@ -577,7 +576,7 @@ MUTANTS = {
         lambda folder, patch: _attacked(test_an_old_ready_and_a_strangers_key_are_refused, folder),
     ),
     "the contribution stored": (
-        [(secure_agent, "release_once", _stored_beside(secure_agent.release_once))],
+        [(secure_sum, "release_once", _stored_beside(secure_sum.release_once))],
         lambda folder, patch: test_the_ledger_holds_masked_numbers_and_a_digest_and_nothing_else("exposure", folder),
     ),
     "the contribution subtracted": (

@@ -11,8 +11,7 @@ import pytest
 import fairveil
 from fairveil.bandits.estimates import Estimate, Estimates
 from fairveil.errors import InputError, PrivacyError
-from fairveil.fairness.metrics import group_rates
-from fairveil.fairness.reports import GroupReport
+from fairveil.fairness.metrics import GroupReport, group_rates
 from fairveil.frames import frame_of
 from fairveil.lab.artefact import Chart, Line
 from fairveil.lab.demo import CHAPTERS

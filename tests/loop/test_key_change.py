@@ -8,8 +8,7 @@ import pytest
 
 from fairveil.errors import FairveilError, SpecError
 from fairveil.loop import Person, Reward, Store
-from fairveil.loop.aliases import EVENTS, PEOPLE
-from fairveil.loop.keys import Keys
+from fairveil.loop.keys import EVENTS, PEOPLE, Keys
 from fairveil.loop.problems import EventReused, StorageFailed
 from fairveil.loop.upkeep import LIVELY, check, rekey
 

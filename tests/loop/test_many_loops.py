@@ -9,7 +9,7 @@ import pytest
 
 from fairveil.errors import LedgerTampered
 from fairveil.ledger import book
-from fairveil.loop import Retention, Reward, Store, listing, reports, ticks
+from fairveil.loop import Retention, Reward, Store, listing, memory, reports
 from fairveil.loop import loop as loops
 from fairveil.loop.public import budget_table, loop_table, release_tables
 from fairveil.loop.upkeep import believe_clock, check
@@ -297,8 +297,8 @@ def test_a_budget_that_changed_elsewhere_is_listed_after_the_next_look(many):
 
 
 def test_ledgers_are_looked_at_in_the_background(many, monkeypatch):
-    monkeypatch.setattr(ticks, "AT_LEAST", 5)
-    monkeypatch.setattr(ticks, "BACKGROUND", 0.0)
+    monkeypatch.setattr(memory, "AT_LEAST", 5)
+    monkeypatch.setattr(memory, "BACKGROUND", 0.0)
     left = []
     for _ in range(4):
         many.tick()

@@ -5,8 +5,7 @@ import math
 
 import pytest
 
-from fairveil.bandits.nash.ncb import Ncb
-from fairveil.bandits.nash.ncb_printed import PrintedNcb
+from fairveil.bandits.nash.ncb import Ncb, PrintedNcb
 from fairveil.lab.artefact import SCALES, Chart, Table
 from fairveil.lab.papers import dp_ncb
 from fairveil.running.runner import complete, run_many

@@ -9,7 +9,7 @@ import pytest
 import fairveil
 from fairveil.federated import schedules
 from fairveil.lab.artefact import SCALES, Chart, Heatmap, Table
-from fairveil.lab.papers import fairx, fairx_map, fairx_readings, fairx_secure
+from fairveil.lab.papers import fairx, fairx_ours, fairx_readings
 from fairveil.running.runner import complete, run_many
 
 KINDS = [
@@ -19,9 +19,9 @@ KINDS = [
     fairx.Experiment2,
     fairx.Experiment3,
     fairx.Experiment4,
-    fairx_map.Map,
-    fairx_map.GreedyMap,
-    fairx_secure.SecureSums,
+    fairx_ours.Map,
+    fairx_ours.GreedyMap,
+    fairx_ours.SecureSums,
     fairx_readings.Readings,
 ]
 
@@ -53,13 +53,13 @@ def tiny():
         return small
 
     found = {}
-    for kind in (*KINDS[:1], *KINDS[3:7], fairx_secure.SecureSums, fairx_readings.Readings):
+    for kind in (*KINDS[:1], *KINDS[3:7], fairx_ours.SecureSums, fairx_readings.Readings):
         specs = {label: shrink(spec) for label, spec in kind().specs("quick").items()}
         found[kind] = run_many(specs, workers=1)
     same = {
         fairx.WithoutOptimism: fairx.Experiment1,
         fairx.RewardRegret: fairx.Experiment1,
-        fairx_map.GreedyMap: fairx_map.Map,
+        fairx_ours.GreedyMap: fairx_ours.Map,
     }
     return found | {kind: found[base] for kind, base in same.items()}
 
@@ -80,18 +80,18 @@ def test_pictures_and_claims(kind, tiny):
 
 
 def test_one_cell_in_which_personal_agents_lose_breaks_the_claim_about_the_map(tiny):
-    results = copy.deepcopy(tiny[fairx_map.Map])
+    results = copy.deepcopy(tiny[fairx_ours.Map])
     for label, result in results.items():
         if label.startswith("personal"):
             _, *facts, _ = label.split(", ")
             alone = results[", ".join(["alone", *facts])]["metrics"]["fairness_regret_runs"]
             result["metrics"]["fairness_regret_runs"] = [regret * 0.99 for regret in alone]
-    claim = fairx_map.Map().claims(results)[0]
+    claim = fairx_ours.Map().claims(results)[0]
     assert (claim.verdict, "0 of 18 cells" in claim.note) == ("holds", True)
     lost = results["personal, m = 3, noise = 0.5, eps = 2"]
     alone = results["alone, m = 3, noise = 0.5"]["metrics"]["fairness_regret_runs"]
     lost["metrics"]["fairness_regret_runs"] = [regret * 1.01 for regret in alone]
-    claim = fairx_map.Map().claims(results)[0]
+    claim = fairx_ours.Map().claims(results)[0]
     assert claim.verdict == "does not hold"
     assert "worst cell m = 3, noise = 0.5, eps = 2; 1 of 18 cells" in claim.note
     assert "bands reach up to" in claim.note
@@ -104,7 +104,7 @@ def test_both_readings_of_lemma_7_run_in_every_experiment():
 
 
 def test_the_best_cell_of_the_map_is_held_to_the_band_of_all_cells(tiny):
-    results = copy.deepcopy(tiny[fairx_map.Map])
+    results = copy.deepcopy(tiny[fairx_ours.Map])
     for label, result in results.items():
         if not label.startswith("alone"):
             result["metrics"]["fairness_regret_runs"] = list(
@@ -115,7 +115,7 @@ def test_the_best_cell_of_the_map_is_held_to_the_band_of_all_cells(tiny):
     for gaps, verdict in (((5.0, 5.02), "holds"), ((5.0, 5.1), "does not hold")):
         # Two runs: a band of one cell reaches 12.7 standard errors (.64 of the second), that of 18 cells 229 (11.5).
         best[:] = [regret - gap for regret, gap in zip(alone, gaps, strict=True)]
-        claim = fairx_map.Map().claims(results)[1]
+        claim = fairx_ours.Map().claims(results)[1]
         assert claim.verdict == verdict
         assert "all 18 cells at once" in claim.note
 

@@ -9,7 +9,7 @@ import pytest
 
 from fairveil import registry
 from fairveil.lab import papers
-from fairveil.lab.papers.thesis_streams_claims import smaller
+from fairveil.lab.papers.thesis_streams_runs import smaller
 from fairveil.lab.reproduce import reproduce
 
 #: What the text claims and what a correct run does not show; the errata say why.

@@ -11,8 +11,8 @@ import pytest
 from running_service import LOOP, Direct
 
 from fairveil.loop import Store, audits
+from fairveil.loop.audits import NICE, Auditor
 from fairveil.service.app import Service
-from fairveil.service.auditing import NICE, Auditor
 from fairveil.service.settings import Settings
 
 FOUND = {
@@ -47,7 +47,7 @@ def ended(service):
 
 
 def test_an_audit_attacks_the_policy_as_it_is_declared(http, store, service, monkeypatch):
-    monkeypatch.setattr("fairveil.service.auditing.NICE", 0)  # at the lowest priority a busy machine never gets to it
+    monkeypatch.setattr("fairveil.loop.audits.NICE", 0)  # at the lowest priority a busy machine never gets to it
     store.create("trial", policy={"name": "private-nash", "arms": 2, "epsilon": 1.0})
     begun = http.post("/v1/loops/trial/audits", json={"trials": 400})
     assert begun.status_code == 202

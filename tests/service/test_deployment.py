@@ -19,8 +19,8 @@ from running_service import LOOP, Direct, bound, listening, token, until
 from fairveil.errors import DependencyError, SpecError
 from fairveil.loop import Store, trail
 from fairveil.service.app import ROUTES, Service
+from fairveil.service.metrics import spans, tracing
 from fairveil.service.settings import Settings
-from fairveil.service.tracing import spans, tracing
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"

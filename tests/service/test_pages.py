@@ -15,9 +15,9 @@ from fairveil.loop import ManualClock, Store, tokens
 from fairveil.loop.clock import SECOND
 from fairveil.service.app import ROUTER, Service
 from fairveil.service.pages import PAGES
-from fairveil.service.pages.drawing import PLOT_STYLE, POLICY, STATICS
-from fairveil.service.pages.jobs import JOBS
+from fairveil.service.pages.making import JOBS
 from fairveil.service.pages.plot.make import style_hash
+from fairveil.service.pages.site import PLOT_STYLE, POLICY, STATICS
 from fairveil.service.pages.visit import Asking
 from fairveil.service.settings import Settings
 

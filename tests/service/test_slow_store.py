@@ -24,8 +24,8 @@ from fairveil.loop import Store, tokens
 from fairveil.loop.upkeep import check
 from fairveil.service import access, routes, watch
 from fairveil.service.app import Service
+from fairveil.service.pumps import Threads
 from fairveil.service.settings import Settings
-from fairveil.service.threads import Threads
 from fairveil.storage.patience import at_most
 
 DECISIONS = "/v1/loops/trial/decisions"

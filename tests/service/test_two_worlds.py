@@ -20,8 +20,8 @@ import pytest
 from fairveil.bandits.protocol import HEADER
 from fairveil.ledger.draws import Draws
 from fairveil.loop.places import Placing
+from fairveil.loop.play import stands_in
 from fairveil.loop.public import loop_table
-from fairveil.loop.stand_in import stands_in
 from fairveil.proof.adapters.replayed_loop import _told
 from fairveil.proof.adapters.replayed_service import (
     _conflicts_told,

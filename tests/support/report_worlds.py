@@ -15,8 +15,18 @@ import numpy as np
 from fairveil.evaluate.private import PrivateValue
 from fairveil.privacy.noise import SeededNoise
 from fairveil.privacy.vectors import ONE, NoisyVector, Price
-from fairveil.reports.figures import averaged, rated, rates_apart
-from fairveil.reports.intervals import GroupSums, Limits, Tail, balanced, gap, pair_alpha, rates
+from fairveil.reports.intervals import (
+    GroupSums,
+    Limits,
+    Tail,
+    averaged,
+    balanced,
+    gap,
+    pair_alpha,
+    rated,
+    rates,
+    rates_apart,
+)
 
 
 def share_inside(limits: Limits, truth, where=None) -> float:

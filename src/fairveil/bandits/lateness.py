@@ -276,6 +276,12 @@ class Lateness:
         """How many more decisions the rewards of ``count`` rounds take, `NEVER` for those that miss the window."""
         return self._inside(Wait(self.law, self.numbers).draw(count, rng), self.missing, rng)
 
+    def each_wait(self, count: int, rng: Generator) -> Ints:
+        """The same waits, drawn for one round after the other, as steps draw them."""
+        if self.missing == 0 or self.law == "fixed":  # one kind of draw: a long one is many short ones
+            return self.waits(count, rng)
+        return np.concatenate([self.waits(1, rng) for _ in range(count)])
+
     def _inside(self, drawn: Ints, missing: float, rng: Generator) -> Ints:
         lost = drawn > self.window
         if missing > 0:
@@ -336,13 +342,13 @@ def _share(missing: Any, *, below_one: bool) -> float:
 
 def _by_arm(model: FeedbackSpec) -> tuple[Wait, ...]:
     """The law of every arm, where delays or shares are listed; a silent arm has a share of 1."""
-    listed = isinstance(model.delay, list) and not (model.delay and isinstance(model.delay[0], str))
-    delays: list[Any] | None = list(model.delay) if listed else None  # type: ignore[arg-type]
-    shares: list[Any] | None = model.missing if isinstance(model.missing, list) else None
+    delay, missing = model.delay, model.missing
+    delays: list[Any] | None = delay if isinstance(delay, list) and not (delay and isinstance(delay[0], str)) else None
+    shares: list[Any] | None = missing if isinstance(missing, list) else None
     if delays is None and shares is None:
         return ()
     count = len(delays if delays is not None else shares or [])
-    delays, shares = delays or [model.delay] * count, shares or [model.missing] * count
+    delays, shares = delays or [delay] * count, shares or [missing] * count
     if len(delays) != len(shares) or not count:
         given = f"{len(delays)} delays, {len(shares)} shares"
         raise SpecError("there is not one law per arm", path="feedback.missing", given=given, allowed="as many")

@@ -140,8 +140,6 @@ class Policy(ABC):
 
     name: ClassVar[str] = ""
     family: ClassVar[str] = ""
-    clock: ClassVar[Clock] = "decided"
-    """When feedback is learned and what `due` counts (see above)."""
     local: ClassVar[bool] = False
     """Users randomise their own rewards: `learn` takes a `Report` and refuses a raw `Feedback`."""
     arms: int | None = unless(None)
@@ -157,8 +155,6 @@ class Policy(ABC):
     """Decisions read the raw history by definition: memory grows with rounds, and no ledger can store the state."""
     closes_arms: ClassVar[bool] = False
     """Arms can be closed, and published numbers taken over by other arms (`fairveil.bandits.nash.closing`)."""
-    released: ClassVar[tuple[str, ...]] = ()
-    """The state arrays that hold only released values and public counters: what a ledger may store of a release."""
     counts_rows: ClassVar[bool] = False
     """The number of rows in a release is published as it is."""
     strict: Any = unless(False)
@@ -167,6 +163,16 @@ class Policy(ABC):
     """``public`` where the number of candidates in a release is published as it is; None where none is released."""
     seals: ClassVar[tuple[str, ...]] = ()
     """The state arrays in which `decide` notes which question the noise of a round has answered."""
+
+    @property
+    def clock(self) -> Clock:
+        """When feedback is learned and what `due` counts (see above)."""
+        return "decided"
+
+    @property
+    def released(self) -> tuple[str, ...]:
+        """The state arrays that hold only released values and public counters: what a ledger may store of a release."""
+        return ()
 
     def event(self) -> Event:
         """What the whole run costs, before any data."""
@@ -344,6 +350,12 @@ class Policy(ABC):
     def simulator(self, case: Case, streams: Streams) -> Simulator[Any] | None:
         """This policy's compiled simulator for a case, None where the step API plays it."""
         return None
+
+
+def drawn_evenly(arms: int, rng: Generator) -> Decision:
+    """Any of the arms with the same chance."""
+    law = np.full(arms, 1.0 / arms)
+    return Decision(int(rng.integers(0, arms)), 1.0 / arms, law, symmetric=True)
 
 
 def raw_feedback(feedback: Feedback | Report) -> Feedback:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
-from fairveil.bandits.protocol import Decision, Feedback, Policy, Report, Round
-from fairveil.bandits.simulate import Case, Streams
-from fairveil.bandits.steps import UniformSimulator
+from fairveil.bandits.protocol import Decision, Feedback, Policy, Report, Round, drawn_evenly
+from fairveil.bandits.simulate import Case, Simulator, Streams
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fields import Count, described
@@ -42,11 +41,23 @@ class Random(Policy):
             raise SpecError(
                 "the number of arms is not known", path="policy.arms", allowed="at least 1", fix="give arms"
             )
-        law = np.full(options, 1.0 / options)
-        return Decision(int(rng.integers(0, options)), 1.0 / options, law, symmetric=True)
+        return drawn_evenly(options, rng)
 
     def learn(self, state: State, feedback: Feedback | Report) -> State:
         return state
 
     def simulator(self, case: Case, streams: Streams) -> UniformSimulator | None:
         return UniformSimulator(case, streams) if case.family.uniform else None
+
+
+class UniformSimulator(Simulator[Any]):
+    """The policy that learns nothing, without its steps: a family draws the choices of many rounds at once."""
+
+    def __init__(self, case: Case, streams: Streams) -> None:
+        self.family, self.streams, self.world = case.family, streams, case.environment
+        self.decided, self.seen = 0, None
+
+    def advance(self, stop: int) -> Any:
+        self.seen = self.family.at_random(self.world, self.decided, stop, self.streams, self.seen)
+        self.decided = stop
+        return self.seen

@@ -102,16 +102,3 @@ class StepSimulator(Simulator[Any]):
 
     def belief(self) -> Floats | None:
         return self.state.get("centre")
-
-
-class UniformSimulator(Simulator[Any]):
-    """The policy that learns nothing, without its steps: a family draws the choices of many rounds at once."""
-
-    def __init__(self, case: Case, streams: Streams) -> None:
-        self.family, self.streams, self.world = case.family, streams, case.environment
-        self.decided, self.seen = 0, None
-
-    def advance(self, stop: int) -> Any:
-        self.seen = self.family.at_random(self.world, self.decided, stop, self.streams, self.seen)
-        self.decided = stop
-        return self.seen

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fairveil.arrays import Floats
 from fairveil.classify.learners import PrivateLogistic
-from fairveil.classify.mixins import SPENDING, Configured, estimator_of
+from fairveil.classify.mixins import SPENDING, Binary, Configured, estimator_of
 from fairveil.classify.spending import Spending
 from fairveil.data.inputs import classes_of, features_of, refuse_weights
 from fairveil.privacy.grid import clip_norm
@@ -25,7 +24,7 @@ from fairveil.privacy.noise import Noise
     PrivateLogistic, also={"classes": None, **SPENDING}, renamed={"intercept": "fit_intercept"}, epsilon=1.0,
     norm_bound=1.0, retrainings=1,
 )  # fmt: skip
-class PrivateLogisticRegression(Configured, Spending, ClassifierMixin, BaseEstimator):
+class PrivateLogisticRegression(Configured, Spending, Binary):
     """Differentially private logistic regression with the scikit-learn interface.
 
     Every call of ``fit`` is one release; the budget covers ``retrainings`` of them. ``ledger`` (or the path of one) is
@@ -85,13 +84,6 @@ class PrivateLogisticRegression(Configured, Spending, ClassifierMixin, BaseEstim
         """The likelier class."""
         check_is_fitted(self)
         return self.classes_[(self.decision_function(X) > 0).astype(int)]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        tags.classifier_tags.poor_score = True
-        tags.non_deterministic = self.random_state is None
-        return tags
 
 
 def learner_rows(learner: PrivateLogistic, features: Floats) -> Floats:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,6 +91,8 @@ class Learner(ABC):
 class BoundedLearner(Learner):
     """A learner on rows of a public norm, whose estimator has the same parameters."""
 
+    made: ClassVar[str] = ""
+    """Place of the estimator's class: estimators import configurations, not the reverse."""
     norm_bound: float | None
 
     @property
@@ -103,8 +105,18 @@ class BoundedLearner(Learner):
 
     def parameters(self) -> dict[str, Any]:
         """Parameters of the estimator."""
-        given = {item.name: getattr(self, item.name) for item in fields(self)}  # type: ignore[arg-type]
-        return {**given, "norm_bound": self.bound_of_features}
+        return {**vars(self), "norm_bound": self.bound_of_features}
+
+    def estimator(self, noise: Noise, rng: Generator) -> Any:
+        return estimator_class(self.made)(**self.parameters(), noise=noise)
+
+    def changed(self, **facts: Any) -> Self:
+        """The same learner with other facts."""
+        return type(self)(**{**vars(self), **facts})
+
+    def told(self, **facts: Any) -> Self:
+        """The same learner with facts that it was not told before."""
+        return self.changed(**{name: fact for name, fact in facts.items() if vars(self)[name] is None})
 
 
 class PlannedLearner(BoundedLearner):
@@ -126,9 +138,8 @@ class PlannedLearner(BoundedLearner):
                 raise SpecError("floating point cannot keep up", path=name, given=value, allowed="in [1e-12, 1e12]")
 
     def planned(self, fits: int, rows: int, most: int) -> Learner:
-        nominal = self.rows or rows
-        public = {"rows": nominal, "most_rows": max(self.most_rows or 0, most, nominal)}
-        return replace(self, retrainings=planned_fits(self.retrainings, fits), **public)  # type: ignore[type-var]
+        nominal, allowed = self.rows or rows, planned_fits(self.retrainings, fits)
+        return self.changed(retrainings=allowed, rows=nominal, most_rows=max(self.most_rows or 0, most, nominal))
 
 
 def planned_fits(retrainings: int | None, fits: int) -> int:
@@ -198,7 +209,7 @@ def scikit_learn() -> Any:
 
 
 def estimator_class(place: str) -> Any:
-    """The estimator that a configuration describes, by its place: estimators import configurations, not the reverse."""
+    """The estimator that a configuration describes, by its place."""
     scikit_learn()
     module, _, name = place.rpartition(".")
     return getattr(import_module(module), name)

@@ -134,7 +134,7 @@ class PrivateLogistic(PlannedLearner):
         return math.hypot(reach, 1.0) if self.intercept else reach
 
     def with_public(self, public: Public) -> PrivateLogistic:
-        return replace(self, norm_bound=public.norm_bound) if self.norm_bound is None else self
+        return self.told(norm_bound=public.norm_bound)
 
     @property
     def _steps(self) -> tuple[int, float, float]:

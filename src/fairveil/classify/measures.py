@@ -9,11 +9,20 @@ import numpy as np
 
 from fairveil.arrays import Floats
 from fairveil.fairness.groups import wilson
-from fairveil.fairness.metrics import GAPS, SINGLE, GroupRates, gaps_of, rates_of, rates_only, unestimable, weighted_of
+from fairveil.fairness.metrics import (
+    GAPS,
+    RATES,
+    SINGLE,
+    GroupRates,
+    gaps_of,
+    rates_of,
+    rates_only,
+    unestimable,
+    weighted_of,
+)
 from fairveil.fairness.subgroups import Subgroups
 
 WEIGHTED = tuple(SINGLE)
-RATES = ("selected", "error", "true_positive", "false_positive")
 
 
 def measures(
@@ -41,7 +50,7 @@ def measures(
 def pooled(counted: Floats, names: tuple[str, ...]) -> dict[str, float | None]:
     """Gaps between group rates after each rate was averaged over the runs: what is systematic."""
     runs = [rates_of(run, names) for run in counted]
-    mean = {rate: _nan_mean(np.array([getattr(run, rate) for run in runs])) for rate in RATES}
+    mean = {rate: _nan_mean(np.array([run.rate(rate) for run in runs])) for rate in RATES}
     return gaps_of(rates_only(names, mean))
 
 
@@ -60,7 +69,6 @@ def _jackknife(counted: Floats, names: tuple[str, ...]) -> tuple[dict[str, float
 
 def _by_group(runs: list[GroupRates], counted: Floats, names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     together = rates_of(counted.sum(axis=0), names)
-    sizes = {"true_positive": together.positives, "false_positive": together.count - together.positives}
     table: dict[str, dict[str, Any]] = {
         name: {
             "count": float(np.mean([run.count[g] for run in runs])),
@@ -69,9 +77,8 @@ def _by_group(runs: list[GroupRates], counted: Floats, names: tuple[str, ...]) -
         for g, name in enumerate(names)
     }
     for rate in RATES:
-        mean = _nan_mean(np.array([getattr(run, rate) for run in runs]))
-        people = sizes.get(rate, together.count) / len(runs)
-        low, high = wilson(getattr(together, rate), people)
+        mean = _nan_mean(np.array([run.rate(rate) for run in runs]))
+        low, high = wilson(together.rate(rate), together.behind(rate) / len(runs))
         for g, name in enumerate(names):
             table[name] |= {rate: float(mean[g]), f"{rate}_low": float(low[g]), f"{rate}_high": float(high[g])}
     return table

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 
 from fairveil.arrays import Floats
@@ -111,10 +112,22 @@ def _plain(value: Any, hint: Any) -> Any:
     return value
 
 
-class Randomised:
-    """Mixin: a class that knows `decision_chance` gets `predict` and `predict_proba` of the randomised rule."""
+class Binary(ClassifierMixin, BaseEstimator):
+    """A classifier of two classes that draws when it is fitted."""
 
     classes_: NDArray[Any]
+    random_state: Any
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.poor_score = True
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+
+class Randomised(Binary):
+    """A class that knows `decision_chance` gets `predict` and `predict_proba` of the randomised rule."""
 
     def decision_chance(self, X: ArrayLike, *, sensitive_features: Any = None) -> Floats:
         """Probability that `predict` says the second class."""
@@ -139,10 +152,3 @@ class Randomised:
         right = np.where(np.asarray(y) == self.classes_[1], second, 1 - second)
         right = np.where(np.isin(np.asarray(y), self.classes_), right, 0.0)
         return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight)))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()  # type: ignore[misc]
-        tags.classifier_tags.multi_class = False
-        tags.classifier_tags.poor_score = True
-        tags.non_deterministic = getattr(self, "random_state", 0) is None
-        return tags

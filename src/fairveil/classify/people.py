@@ -60,14 +60,21 @@ def _missing(values: NDArray[Any]) -> bool:
 class TrainingPeople:
     """Validated training people: rows, labels 0 and 1, everybody's cell among the public intersections."""
 
-    def __init__(self, estimator: Any, X: ArrayLike, y: ArrayLike, sensitive: Any, extra: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        estimator: Any,
+        X: ArrayLike,
+        y: ArrayLike,
+        sensitive: Any,
+        extra: dict[str, Any],
+        kind: Kind = "intersections",
+    ) -> None:
         refuse_weights(extra)
         self.features, labels = features_of(estimator, X, y, reset=True)
         estimator.classes_ = classes_of(labels, estimator.classes, type(estimator).__name__)
         self.labels = (labels == estimator.classes_[1]).astype(np.int64)
         members = groups_of(sensitive, None, len(self.features))
         attributes = estimator.attributes or _attributes(sensitive, members)
-        kind: Kind = getattr(estimator, "subgroups", "intersections")
         estimator.subgroups_ = Subgroups.of(kind, {name: tuple(v) for name, v in attributes.items()})
         estimator.group_names_ = estimator.subgroups_.cells
         self.members = groups_of(sensitive, estimator.group_names_, len(self.features))

@@ -34,7 +34,8 @@ from fairveil.cli import (
     stores,
     token,
 )
-from fairveil.cli.interrupted import after_interruption
+from fairveil.cli.common import plain
+from fairveil.cli.interrupted import after_interruption, heard
 from fairveil.errors import FairveilError, StoreError
 
 app = typer.Typer(
@@ -95,7 +96,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Entry point: our errors become one line on stderr (or JSON on stdout) and their exit code."""
     given = sys.argv[1:] if arguments is None else arguments
     try:
-        with plugins.blaming_plugins():
+        with heard(), plugins.blaming_plugins():
             app(given)
     except FairveilError as problem:
         _stop(problem, "--json" in given)
@@ -107,7 +108,7 @@ def main(arguments: list[str] | None = None) -> None:
     except (KeyboardInterrupt, SystemExit) as ended:
         if isinstance(ended, SystemExit) and ended.code != INTERRUPTED:
             raise
-        Console(stderr=True).print(f"interrupted; {after_interruption(given)}", highlight=False, soft_wrap=True)
+        plain(stderr=True).print(f"interrupted; {after_interruption(given)}")
         sys.exit(INTERRUPTED)
 
 
@@ -115,7 +116,6 @@ def _stop(problem: FairveilError, as_json: bool) -> NoReturn:
     if as_json:
         with suppress(OSError):  # standard output may be what is full
             print(json.dumps(problem.to_dict()))
-    console = Console(stderr=True)
-    console.print(f"[bold red]error[/] {problem.code}: ", end="")
-    console.print(str(problem), markup=False, highlight=False, soft_wrap=True)
+    Console(stderr=True).print(f"[bold red]error[/] {problem.code}: ", end="")
+    plain(stderr=True).print(str(problem))
     sys.exit(problem.exit_code)

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from fairveil import plugins, registry
+from fairveil import registry
 from fairveil.cli import common
-from fairveil.cli.common import read_spec
+from fairveil.cli.common import EngineName, PluginFiles, Workers, load_plugins, read_spec, working
 from fairveil.errors import AuditViolation, SpecError, choices, did_you_mean
 
 
@@ -28,8 +28,8 @@ def command(
     confidence: Annotated[float | None, typer.Option(help="Confidence of the lower bound.")] = None,
     secure: Annotated[bool, typer.Option("--secure", help="Draw noise from OS entropy.")] = False,
     seed: Annotated[int | None, typer.Option(help="Replace the seed.")] = None,
-    engine: Annotated[str, typer.Option(help="serial, processes or ray.")] = "serial",
-    workers: Annotated[int | None, typer.Option(help="Workers of the engine; all cores by default.")] = None,
+    engine: EngineName = "serial",
+    workers: Workers = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="With all: bounds and power; mutants only in copies.")] = False,
     deep: Annotated[bool, typer.Option("--deep", help="With all: ten times the trials, OS entropy.")] = False,
@@ -43,7 +43,7 @@ def command(
         str | None, typer.Option(help="Sign a page of proofs, or all whose code changed, when its audits stand.")
     ] = None,
     why: Annotated[str | None, typer.Option(help="With --sign: one sentence why the proof still holds.")] = None,
-    plugin: Annotated[list[Path] | None, typer.Option(help="A Python file that registers names of its own.")] = None,
+    plugin: PluginFiles = None,
 ) -> None:
     """Tell two neighbouring worlds apart and bound epsilon from below; exit code 6 when the claim is broken.
 
@@ -54,19 +54,14 @@ def command(
     """
     with common.loading("what attacks"):
         registry.get("task", "audit")  # says so where a deployment was made without fairveil.proof
-        for file in plugin or []:
-            plugins.load_file(file)
+        load_plugins(plugin)
     if sign is not None:
-        from fairveil.cli.audit_sign import audit_sign
-
-        audit_sign(sign, why, pages, seed or 0, workers or os.cpu_count() or 1)
+        registry.get("command", "audit-sign")(sign, why, pages, seed or 0, workers or os.cpu_count() or 1)
         return
     if target == "all":
-        from fairveil.cli.audit_all import audit_all
-        from fairveil.proof.engine.everything import DEEP, QUICK, USUAL
-
-        effort = QUICK if quick else DEEP if deep else USUAL
+        effort = "quick" if quick else "deep" if deep else "usual"
         source = "secure" if secure or deep else "seeded"
+        audit_all = registry.get("command", "audit-all")
         audit_all(effort, source, seed or 0, workers or os.cpu_count() or 1, as_json, repeat, pages)
         return
     with common.loading(target):
@@ -83,16 +78,11 @@ def command(
 
 
 def _run(spec: dict[str, Any], target: str, engine: str, workers: int | None) -> dict[str, Any]:
-    from fairveil.running.engines import make_engine
     from fairveil.running.progress import Bar
     from fairveil.running.runner import run
 
-    workforce = make_engine(engine, workers)
-    try:
-        with Bar(f"audit {target}") as bar:
-            return run(spec, engine=workforce, progress=bar)
-    finally:
-        workforce.close()
+    with working(engine, workers) as workforce, Bar(f"audit {target}") as bar:
+        return run(spec, engine=workforce, progress=bar)
 
 
 def _violation(metrics: dict[str, Any]) -> AuditViolation:
@@ -119,8 +109,6 @@ def _spec(target: str, epsilon: float | None) -> dict[str, Any]:
         if table.get("task") != "audit":
             raise SpecError("this spec is not an audit", path="task", given=table.get("task"), allowed="audit")
         return table
-    from fairveil.proof.pairs import sample_target
-
     pairs = registry.names("audit-pair")
     found = [pair for pair in pairs if target in (pair, pair.split(":")[1])]
     if len(found) != 1:
@@ -134,7 +122,7 @@ def _spec(target: str, epsilon: float | None) -> dict[str, Any]:
             allowed=choices(found or pairs, "fairveil list audit-pair"),
             fix="" if found else fix or did_you_mean(target, [*pairs, *short]),
         )
-    sample = sample_target(found[0])
+    sample = registry.get("task", "audit").sample(found[0])
     if sample is None:
         fix = 'write a spec file: task = "audit" and a table [target] with kind, name and parameters'
         raise SpecError("this name has no sample parameters", path="target", given=target, fix=fix)

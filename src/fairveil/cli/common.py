@@ -8,18 +8,43 @@ import errno
 import json
 import os
 import tomllib
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
-from fairveil import contents, registry
+from fairveil import contents, plugins, registry
 from fairveil.errors import SpecError
+
+if TYPE_CHECKING:
+    from fairveil.running.engines import Engine
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+PluginFiles = Annotated[
+    list[Path] | None, typer.Option("--plugin", help="A Python file that registers names of its own.")
+]
+EngineName = Annotated[str, typer.Option(help="serial, processes or ray.")]
+Workers = Annotated[int | None, typer.Option(help="Workers of the engine; all cores by default.")]
+Address = Annotated[str | None, typer.Option(help="Address of a Ray cluster.")]
+
+
+def load_plugins(files: list[Path] | None) -> None:
+    """Load the files that --plugin names."""
+    for file in files or []:
+        plugins.load_file(file)
+
+
+def working(engine: str, workers: int | None, address: str | None = None) -> AbstractContextManager[Engine]:
+    """Who does the work, for the length of a block."""
+    from fairveil.running.engines import make_engine
+
+    return closing(make_engine(engine, workers, address))
 
 
 @contextmanager
@@ -120,6 +145,19 @@ def artefacts(start: str) -> list[str]:
 def data_sets(start: str) -> list[str]:
     """Data sets."""
     return [name for name in contents.HOMES["dataset"] if name.startswith(start)]
+
+
+def plain(stderr: bool = False) -> Console:
+    """A console whose lines come out as they are given: whole, and without colours of its own."""
+    return Console(stderr=stderr, highlight=False, markup=False, soft_wrap=True)
+
+
+def table_of_facts(facts: Mapping[str, Any]) -> Table:
+    """What things are called, and what they are, without lines around them."""
+    table = Table(show_header=False, box=None)
+    for name, value in facts.items():
+        table.add_row(f"[bold]{name}[/]", escape(str(value)))
+    return table
 
 
 def table_of_two(first: str, second: str, rows: Iterable[tuple[str, str, str]], title: str | None = None) -> Table:

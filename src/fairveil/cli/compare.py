@@ -13,8 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
-from fairveil import plugins
-from fairveil.cli.common import folder_to_write, read_spec
+from fairveil.cli.common import EngineName, PluginFiles, Workers, folder_to_write, load_plugins, read_spec, working
 from fairveil.errors import SpecError
 
 if TYPE_CHECKING:
@@ -32,9 +31,9 @@ def command(
         str | None, typer.Option(help="What to compare; by default the regret that the family is about.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for results and the report.")] = Path("out/compare"),
-    engine: Annotated[str, typer.Option(help="serial, processes or ray.")] = "processes",
-    workers: Annotated[int | None, typer.Option(help="Workers of the engine; all cores by default.")] = None,
-    plugin: Annotated[list[Path] | None, typer.Option(help="A Python file that registers names of its own.")] = None,
+    engine: EngineName = "processes",
+    workers: Workers = None,
+    plugin: PluginFiles = None,
     export: Annotated[
         list[Path] | None,
         typer.Option(help="Write the comparison to this .json, .csv, .svg, .pdf, .png or .html file too."),
@@ -48,8 +47,7 @@ def command(
     from fairveil.lab.artefact import say
     from fairveil.lab.plain import words_of
 
-    for file in plugin or []:
-        plugins.load_file(file)
+    load_plugins(plugin)
     for file in export or []:
         compare.check_export(file)
     tables = _tables(specs, vary or [])
@@ -129,18 +127,13 @@ def _results(
     tables: dict[str, dict[str, Any]], out: Path, engine: str, workers: int | None, finished: Callable[[Any], Any]
 ) -> dict[str, Any]:
     """Run them all; what is in the folder already is not run again."""
-    from fairveil.running.engines import make_engine
     from fairveil.running.progress import Bar
     from fairveil.running.runner import run_many
     from fairveil.running.store import ResultStore
 
-    workforce = make_engine(engine, workers)
-    try:
-        with Bar("compare") as bar:
-            store = ResultStore(out / "results")
-            return dict(run_many(tables, engine=workforce, store=store, progress=bar, finished=finished))
-    finally:
-        workforce.close()
+    with working(engine, workers) as workforce, Bar("compare") as bar:
+        store = ResultStore(out / "results")
+        return dict(run_many(tables, engine=workforce, store=store, progress=bar, finished=finished))
 
 
 def _number(value: float) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from fairveil.cli.common import folder_to_write
+from fairveil.cli.common import folder_to_write, working
 
 
 def command(
@@ -20,16 +20,11 @@ def command(
     Example: fairveil demo --out out/demo
     """
     from fairveil.lab.demo import tour
-    from fairveil.running.engines import make_engine
     from fairveil.running.progress import Bar
 
     console = Console()
     folder_to_write(out)
-    engine = make_engine("processes", workers)
-    try:
-        with Bar("working") as bar:
-            page = tour(out, engine, console, bar)
-    finally:
-        engine.close()
+    with working("processes", workers) as engine, Bar("working") as bar:
+        page = tour(out, engine, console, bar)
     console.print(f"open {page}")
     console.print("the decision service has a tour of its own: make demo-service")

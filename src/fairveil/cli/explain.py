@@ -11,13 +11,12 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from fairveil import contents, plugins, registry
+from fairveil import contents, registry
 from fairveil.cli import common
-from fairveil.cli.common import table_of_two
+from fairveil.cli.common import AsJson, PluginFiles, load_plugins, table_of_two
 from fairveil.cli.fields import parameters
 from fairveil.errors import SpecError, did_you_mean
 
-Plugins = Annotated[list[Path] | None, typer.Option("--plugin", help="A Python file that registers names of its own.")]
 ORDER = (
     "task",
     "policy",
@@ -39,8 +38,8 @@ def listing(
     kind: Annotated[
         str | None, typer.Argument(help="Only this kind, for example policy.", autocompletion=common.kinds)
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    plugin: Plugins = None,
+    as_json: AsJson = False,
+    plugin: PluginFiles = None,
 ) -> None:
     """Every registered name with one line and its guarantee kind.
 
@@ -81,8 +80,7 @@ def listing(
 def everything(plugin: list[Path] | None = None, kind: str | None = None) -> list[registry.Entry]:
     """Every registered name, those of plug-ins and of the papers included, in reading order; of a built-in kind its
     own names alone, so that nothing else is loaded."""
-    for file in plugin or []:
-        plugins.load_file(file)
+    load_plugins(plugin)
     alone = kind if kind in contents.HOMES else None
     if alone is None:
         from fairveil.lab import papers
@@ -97,14 +95,13 @@ def command(
         str,
         typer.Argument(help="A registered name, for example adap-ucb or policy:adap-ucb.", autocompletion=common.names),
     ],
-    plugin: Plugins = None,
+    plugin: PluginFiles = None,
 ) -> None:
     """What a name does: parameters with defaults and ranges, guarantee, cost, reference.
 
     Example: fairveil explain adap-ucb
     """
-    for file in plugin or []:
-        plugins.load_file(file)
+    load_plugins(plugin)
     found = registry.find(name)
     if not found:
         known = everything()

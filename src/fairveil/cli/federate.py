@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
-from fairveil.cli.common import read_spec
+from fairveil.cli.common import AsJson, plain, read_spec, table_of_facts
 from fairveil.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,7 +24,6 @@ app = typer.Typer(
 )
 
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, a TOML file that all parties have.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 KEY_FILE = "signing.key"
 NODE_FILE = "node.key"
 LINE_SECONDS = 2.0
@@ -67,14 +64,11 @@ def check(file: PlanFile, as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps({**facts, "notes": list(promise.notes)}))
         return
-    console = Console()
-    console.print(f"fingerprint {facts.pop('fingerprint')}", highlight=False, soft_wrap=True)  # whole: it is compared
-    table = Table(show_header=False, box=None)
-    for name, value in facts.items():
-        table.add_row(f"[bold]{name}[/]", escape(str(value)))
-    console.print(table)
+    console = plain()
+    console.print(f"fingerprint {facts.pop('fingerprint')}")  # whole: it is compared
+    Console().print(table_of_facts(facts))
     for note in promise.notes:
-        console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"note: {note}")
 
 
 @app.command("keys")
@@ -144,7 +138,7 @@ def local(
         typer.echo(json.dumps(result))
         return
     counts = ", ".join(f"{result[name]} {name}" for name in ("synchronisations", "statements", "bytes"))
-    Console().print(f"{counts}; files in {folder}", highlight=False, soft_wrap=True)
+    plain().print(f"{counts}; files in {folder}")
 
 
 class _Hosts:
@@ -312,4 +306,4 @@ def status(
         typer.echo(json.dumps(facts))
         return
     for name, value in facts.items():
-        Console().print(f"{name}: {value}", highlight=False, markup=False, soft_wrap=True)
+        plain().print(f"{name}: {value}")

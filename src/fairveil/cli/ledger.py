@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from fairveil.cli.common import AsJson, plain, table_of_facts
+
 if TYPE_CHECKING:
     from fairveil.ledger.verify import Report
 
@@ -22,7 +24,6 @@ File = Annotated[str, typer.Argument(metavar="FILE", help="The ledger file, or p
 Name = Annotated[str | None, typer.Option("--ledger", help="Which ledger, when FILE is a database.")]
 AnchorFile = Annotated[Path | None, typer.Option(help="The anchor file of this ledger, in its second place.")]
 KeyFile = Annotated[Path | None, typer.Option("--key-file", help="File with the secret that the ledger was made with.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command()
@@ -66,11 +67,11 @@ def check(
     if as_json:
         typer.echo(json.dumps({"verdict": "intact", **report.to_dict()}))
         return
-    console = Console()
-    console.print(f"intact: {report.entries} entries, head {report.head[:16]}", highlight=False)
-    console.print(f"anchor: {report.anchor}", highlight=False, soft_wrap=True)
+    console = plain()
+    console.print(f"intact: {report.entries} entries, head {report.head[:16]}")
+    console.print(f"anchor: {report.anchor}")
     for note in report.notes:
-        console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"note: {note}")
 
 
 def _key(file: Path | None) -> bytes | None:
@@ -78,8 +79,7 @@ def _key(file: Path | None) -> bytes | None:
 
 
 def _print(report: Report, console: Console) -> None:
-    table = Table(show_header=False, box=None)
-    rows = {
+    facts = {
         "protects": report.unit or "one unit, as its events define it",
         "promise": f"{report.promise} in total",
         "limit": report.limit,
@@ -89,11 +89,9 @@ def _print(report: Report, console: Console) -> None:
         "releases": f"{report.published} published, {report.lost} lost, {report.under_way} under way",
         "anchor": report.anchor,
     }
-    for name, value in rows.items():
-        table.add_row(f"[bold]{name}[/]", escape(value))
-    console.print(table)
+    console.print(table_of_facts(facts))
     for note in report.notes:
-        console.print(f"note: {note}", highlight=False, soft_wrap=True)
+        plain().print(f"note: {note}")
 
 
 def _listing(listed: list[dict[str, Any]]) -> Table:

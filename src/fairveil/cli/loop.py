@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from fairveil.cli.common import AsJson
 from fairveil.errors import SpecError, did_you_mean
 
 app = typer.Typer(no_args_is_help=True, help="Loops of a running service.\n\nExample: fairveil loop list")
@@ -55,7 +56,7 @@ def loop_by_name(client: Any, name: str) -> Iterator[Any]:
 def listing(
     url: Url = DEFAULT,
     token: Token = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Every loop: policy, mode, rounds, releases.
 
@@ -78,7 +79,7 @@ def show(
     name: Name,
     url: Url = DEFAULT,
     token: Token = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """One loop with its budget: what it is, what was decided and learned, published numbers, what is left.
 

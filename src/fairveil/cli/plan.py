@@ -14,8 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
-from fairveil import plugins
-from fairveil.cli.common import folder_to_write, read_spec
+from fairveil.cli.common import AsJson, PluginFiles, folder_to_write, load_plugins, read_spec
 from fairveil.errors import SpecError, did_you_mean
 
 if TYPE_CHECKING:
@@ -38,8 +37,8 @@ def command(
     level: Annotated[float, typer.Option(help="Level of the stopping rule.")] = 0.95,
     runs: Annotated[int, typer.Option(min=10, help="Simulated runs of each setting.")] = 400,
     out: Annotated[Path | None, typer.Option(help="Also write a page (.html), Markdown (.md) or data (.json).")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    plugin: Annotated[list[Path] | None, typer.Option(help="A Python file that registers names of its own.")] = None,
+    as_json: AsJson = False,
+    plugin: PluginFiles = None,
 ) -> None:
     """People on each arm, who gets a worse one, how surely the best is found, how many are needed: by budget and size.
 
@@ -50,8 +49,7 @@ def command(
     """
     from fairveil.running.progress import Bar
 
-    for file in plugin or []:
-        plugins.load_file(file)
+    load_plugins(plugin)
     if out is not None and out.suffix not in FILES:
         raise SpecError("a plan is written as one of these", path="out", given=out.name, allowed=", ".join(FILES))
     if out is not None:

@@ -10,8 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from fairveil import plugins
-from fairveil.cli.common import read_spec
+from fairveil.cli.common import AsJson, PluginFiles, load_plugins, read_spec
 from fairveil.errors import SpecError
 
 if TYPE_CHECKING:
@@ -26,8 +25,8 @@ def command(
         typer.Option(help="A file with the environment to simulate; by default the spec's own if it is invented."),
     ] = None,
     runs: Annotated[int, typer.Option(min=0, help="Runs of the quick simulation; 0 for none.")] = 20,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    plugin: Annotated[list[Path] | None, typer.Option(help="A Python file that registers names of its own.")] = None,
+    as_json: AsJson = False,
+    plugin: PluginFiles = None,
 ) -> None:
     """Noise of each release, the smallest ledger limit, warnings, and what a simulation on a guess expects.
 
@@ -36,8 +35,7 @@ def command(
     from fairveil.bandits.forecast import forecast
     from fairveil.running.progress import Bar
 
-    for file in plugin or []:
-        plugins.load_file(file)
+    load_plugins(plugin)
     table = read_spec(spec)
     if table.get("task") != "bandit":
         raise SpecError(

@@ -18,7 +18,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperCommand
 
-from fairveil.cli.common import doing, loading
+from fairveil.cli.common import doing, loading, plain
 from fairveil.cli.fields import field_options
 from fairveil.errors import InputError, SpecError
 
@@ -213,7 +213,7 @@ def _serve(columns: Any, people: Any, options: dict[str, Any]) -> None:
 
         with doing(f"drawing {options['plot']}"):
             draw_stream(out, options["time"] or "step", columns.names, options["plot"], as_json=layout.as_json)
-        Console(stderr=True).print(f"plot: {options['plot']}", highlight=False, soft_wrap=True, markup=False)
+        plain(stderr=True).print(f"plot: {options['plot']}")
 
 
 def _refuse_summing(options: dict[str, Any], header: list[str]) -> None:
@@ -279,25 +279,22 @@ def _telling(run: Any, out: Path | None) -> Iterator[None]:
 
 def _summary(run: Any, columns: Any, options: dict[str, Any]) -> None:
     """What there is now, and where; how many values were clipped is people's data and stays on this terminal."""
-    console = Console(stderr=True)
+    console = plain(stderr=True)
     promise, out, ledger = columns.guarantee(), options["out"], options["ledger"]
     if not run.opened:
         stays = f"; {out} stays as it was" if out is not None and out.exists() else ""
-        console.print(f"nothing was released{stays}", highlight=False, soft_wrap=True, markup=False)
+        console.print(f"nothing was released{stays}")
         return
     where = f"in {out}" if out is not None else "printed"
     delta = f", delta {promise.delta:.3g}" if promise.delta else ""
     spent = f"the stream may cost epsilon {promise.epsilon:.4g}{delta} in all" if promise.epsilon is not None else ""
     kept = f"; ledger {ledger}" if ledger is not None else "; no ledger: it cannot go on after a stop"
     said = f"{run.lines:,} lines {where}, {run.lost:,} lost; {spent}{kept}"
-    console.print(said, highlight=False, soft_wrap=True, markup=False)
+    console.print(said)
     if run.clipped:
         console.print(
             f"RAW, for you alone: {run.clipped:,} values were outside the declared range and clipped to it; this "
             "number is made of the data as they are and must not be published",
-            highlight=False,
-            soft_wrap=True,
-            markup=False,
         )
 
 
@@ -330,9 +327,10 @@ def _announce(columns: Any, people: Any, options: dict[str, Any], known: bool) -
     if not known:
         promise = replace(promise, established=False, notes=(*promise.notes, UNKNOWN))
     words = f"{promise}" if not simulated else f"SIMULATED, protects nobody: {promise}"
-    Console(stderr=True).print(words, highlight=False, soft_wrap=True, markup=False)
+    console = plain(stderr=True)
+    console.print(words)
     for line in headlines(columns):
-        Console(stderr=True).print(line, highlight=False, soft_wrap=True, markup=False)
+        console.print(line)
     if out is not None:
         bound = "declared, or the width of the range"
         if guard is not None:
@@ -373,21 +371,19 @@ def _show_quote(quotes: dict[str, Any], columns: Any, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps({"guarantee": promise.to_dict(), "columns": quotes}))
         return
-    console = Console()
-    console.print(str(promise), highlight=False, soft_wrap=True, markup=False)
+    console = plain()
+    console.print(str(promise))
     for note in promise.notes:
-        console.print(f"  {note}", highlight=False, soft_wrap=True, markup=False)
+        console.print(f"  {note}")
     for line in headlines(columns):
-        console.print(line, highlight=False, soft_wrap=True, markup=False)
+        console.print(line)
     for name, quote in quotes.items():
         console.print(
             f"{name}: noise std {quote['noise_std']:.4g}, plain interval of {quote['interval']:.0%} "
             f"{quote['plain_interval_width']:.4g} wide",
-            highlight=False,
         )
         for std, correlation, noise, best in quote["expected"]:
             console.print(
                 f"  data with std {std:.4g} and correlation {correlation:g}: plain error {noise:.4g}, "
                 f"best filter {best:.4g}",
-                highlight=False,
             )

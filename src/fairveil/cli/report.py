@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich.console import Console
 
-from fairveil import plugins, registry
-from fairveil.cli.common import doing, read_spec
+from fairveil import registry
+from fairveil.cli.common import PluginFiles, doing, load_plugins, read_spec
 from fairveil.errors import SpecError, did_you_mean
 from fairveil.running.store import write_atomically, writing
 
@@ -51,7 +49,7 @@ def command(
     key_file: Annotated[
         Path | None, typer.Option("--key-file", help="File with the secret that the ledger was made with.")
     ] = None,
-    plugin: Annotated[list[Path] | None, typer.Option(help="A Python file that registers names of its own.")] = None,
+    plugin: PluginFiles = None,
 ) -> None:
     """Write a report for people who do not know the software: decisions, estimates, budget, promise, how to check.
 
@@ -63,8 +61,7 @@ def command(
     with doing(f"writing {out}"):
         from fairveil.lab.handover.write import check_report_file, write_document
 
-        for file in plugin or []:
-            plugins.load_file(file)
+        load_plugins(plugin)
         check_report_file(out)
         document = _over_http(url, source, asked) if url is not None else _of_source(source, asked)
         entry = None if registry_file is None else _entry(document, registry_file)
@@ -191,16 +188,9 @@ def _store_of(source: str, asked: ReportOptions) -> tuple[str | None, str | None
 
 def _holds_loops(path: Path) -> bool:
     """Whether a file is a store of the service."""
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        if not file.read(16).startswith(b"SQLite format 3"):
-            return False
-    try:
-        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as store:
-            return bool(store.execute("SELECT 1 FROM sqlite_master WHERE name = 'loops'").fetchone())
-    except sqlite3.DatabaseError:
-        return False
+    from fairveil.storage.sqlite import tables_in
+
+    return "loops" in tables_in(path)
 
 
 def _result_in(source: str) -> dict[str, Any] | None:

@@ -10,9 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from fairveil import plugins
 from fairveil.cli import common
-from fairveil.cli.common import folder_to_write, table_of_two
+from fairveil.cli.common import Address, EngineName, Workers, folder_to_write, load_plugins, table_of_two, working
 from fairveil.errors import DataError, SpecError
 
 LIST = "fairveil reproduce --list shows them"
@@ -27,9 +26,9 @@ def command(
     ] = None,
     scale: Annotated[str, typer.Option(help="quick (minutes), standard (an evening) or paper (full size).")] = "quick",
     out: Annotated[Path, typer.Option(help="Folder for results and the report.")] = Path("out/reproduce"),
-    engine: Annotated[str, typer.Option(help="serial, processes or ray.")] = "processes",
-    workers: Annotated[int | None, typer.Option(help="Workers of the engine; all cores by default.")] = None,
-    address: Annotated[str | None, typer.Option(help="Address of a Ray cluster.")] = None,
+    engine: EngineName = "processes",
+    workers: Workers = None,
+    address: Address = None,
     list_only: Annotated[
         bool, typer.Option("--list", help="Show artefacts, costs and last verdicts; run nothing.")
     ] = False,
@@ -47,11 +46,9 @@ def command(
     with common.loading("the papers"):
         from fairveil.lab.report import Report, section_of
         from fairveil.lab.reproduce import artefacts, reproduce_all
-        from fairveil.running.engines import make_engine
         from fairveil.running.progress import Bar
 
-        for file in plugin or []:
-            plugins.load_file(file)
+        load_plugins(plugin)
         listing = _listing(names, out) if list_only else None
         kinds = artefacts(names) if names else []
     if listing is not None:
@@ -60,22 +57,18 @@ def command(
     if not names:
         raise SpecError("nothing was named", path="names", allowed="all, a paper, artefacts", fix=LIST)
     folder_to_write(out)
-    workforce = make_engine(engine, workers, address)
     report, lost = Report(out / f"{scale}.html", TITLE), []
-    try:
-        with Bar("", console=Console(stderr=True)) as bar:
-            for kind, made in reproduce_all(kinds, scale, out, engine=workforce, progress=bar.labelled):  # type: ignore[arg-type]
-                if isinstance(made, DataError):
-                    lost.append((kind.name, made))
-                    console.print(f"[yellow]{kind.name}[/] not made: {escape(str(made))}")
-                    continue
-                report.add(section_of(made))
-                report.write(_lead(len(report.parts), len(kinds), scale))
-                counts = _counted(made.verdicts(), "  ")
-                stand_in = f"  [yellow]on generated data, not {', '.join(made.generated)}[/]" if made.generated else ""
-                console.print(f"{kind.name}  {made.wall_seconds:.1f} s  {counts}{stand_in}")
-    finally:
-        workforce.close()
+    with working(engine, workers, address) as workforce, Bar("", console=Console(stderr=True)) as bar:
+        for kind, made in reproduce_all(kinds, scale, out, engine=workforce, progress=bar.labelled):  # type: ignore[arg-type]
+            if isinstance(made, DataError):
+                lost.append((kind.name, made))
+                console.print(f"[yellow]{kind.name}[/] not made: {escape(str(made))}")
+                continue
+            report.add(section_of(made))
+            report.write(_lead(len(report.parts), len(kinds), scale))
+            counts = _counted(made.verdicts(), "  ")
+            stand_in = f"  [yellow]on generated data, not {', '.join(made.generated)}[/]" if made.generated else ""
+            console.print(f"{kind.name}  {made.wall_seconds:.1f} s  {counts}{stand_in}")
     if report.parts:
         console.print(f"report: {report.file}")
     if lost:

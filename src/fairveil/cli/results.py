@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from fairveil.cli.common import table_of_two
+from fairveil.cli.common import plain, table_of_two
 from fairveil.errors import SpecError
 
 app = typer.Typer(no_args_is_help=True, help="Stored results: list, diff, export.\n\nExample: fairveil results list")
@@ -40,7 +40,7 @@ def listing(store: Folder = DEFAULT) -> None:
         Console().print(table_of_two("result", "what was run; its budget, seed, runs and cost", rows))
     else:
         hint = "fairveil run SPEC --store FOLDER keeps results; --store FOLDER names where they are"
-        Console().print(f"no results in {store}; {hint}", highlight=False, soft_wrap=True)
+        plain().print(f"no results in {store}; {hint}")
 
 
 @app.command("diff")

@@ -12,8 +12,17 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from fairveil import plugins
-from fairveil.cli.common import doing, folder_to_write, read_spec
+from fairveil.cli.common import (
+    Address,
+    EngineName,
+    PluginFiles,
+    Workers,
+    doing,
+    folder_to_write,
+    load_plugins,
+    read_spec,
+    working,
+)
 from fairveil.errors import PrivacyError, SpecError
 
 
@@ -21,9 +30,9 @@ def command(
     spec: Annotated[Path, typer.Argument(help="A spec in TOML or JSON.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")] = False,
     seed: Annotated[int | None, typer.Option(help="Replace the spec's seed.")] = None,
-    engine: Annotated[str, typer.Option(help="serial, processes or ray.")] = "serial",
-    workers: Annotated[int | None, typer.Option(help="Workers of the engine; all cores by default.")] = None,
-    address: Annotated[str | None, typer.Option(help="Address of a Ray cluster.")] = None,
+    engine: EngineName = "serial",
+    workers: Workers = None,
+    address: Address = None,
     store: Annotated[
         Path | None, typer.Option(help="Folder of results: reuse what is there, resume what was cut off.")
     ] = None,
@@ -32,19 +41,17 @@ def command(
         typer.Option(help="Make the releases through this ledger: recorded data, runs = 1 and secure noise only."),
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the series into this .html, .svg, .png or .pdf file.")] = None,
-    plugin: Annotated[list[Path] | None, typer.Option(help="A Python file that registers names of its own.")] = None,
+    plugin: PluginFiles = None,
 ) -> None:
     """Run a spec and show its result.
 
     Example: fairveil run examples/first.toml --engine processes --plot out/first.html
     """
-    from fairveil.running.engines import make_engine
     from fairveil.running.progress import Bar
     from fairveil.running.runner import run
     from fairveil.running.store import ResultStore
 
-    for file in plugin or []:
-        plugins.load_file(file)
+    load_plugins(plugin)
     if plot is not None:
         from fairveil.lab.plots import check_picture_file, draw_result
 
@@ -55,12 +62,9 @@ def command(
         table["seed"] = seed
     if ledger is not None:
         _check_alone(engine, store)
-    workforce, kept = make_engine(engine, workers, address), ResultStore(store) if store else None
-    try:
-        with _releasing(table, ledger), Bar(spec.stem) as bar:
-            result = run(table, engine=workforce, store=kept, progress=bar)
-    finally:
-        workforce.close()
+    kept = ResultStore(store) if store else None
+    with working(engine, workers, address) as workforce, _releasing(table, ledger), Bar(spec.stem) as bar:
+        result = run(table, engine=workforce, store=kept, progress=bar)
     if plot is not None:
         with doing(f"drawing {plot}"):
             draw_result(result, plot)

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from fairveil.cli.common import plain
 from fairveil.errors import SpecError, StoreError
 
 
@@ -47,10 +48,7 @@ def command(
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(text, encoding="utf-8")
         console.print(f"written: {out}", markup=False, highlight=False)
-    console.print(
+    plain(stderr=True).print(
         "Ranges and names in this draft were read off the data and are not public: replace them, then set "
-        'declared = "public".',
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
+        'declared = "public".'
     )

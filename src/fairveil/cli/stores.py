@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from fairveil.cli.common import AsJson
 from fairveil.errors import SpecError
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def opened(
 def check(
     store: StoreUrl = DEFAULT_STORE,
     anchor: Anchor = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check schema, trail, ledgers, blocks and versions, and say what was found.
 

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from fairveil.cli.stores import DEFAULT_STORE, StoreUrl
+from fairveil.cli.stores import DEFAULT_STORE, StoreUrl, opened
 
 app = typer.Typer(
     no_args_is_help=True, help="Access tokens.\n\nExample: fairveil token add --name clinic --role decide"
@@ -46,7 +46,6 @@ def listing(store: StoreUrl = DEFAULT_STORE) -> None:
 
     Example: fairveil token list
     """
-    from fairveil.cli.stores import opened
     from fairveil.loop import tokens
     from fairveil.loop.clock import in_words
 
@@ -69,7 +68,6 @@ def revoke(id: Annotated[str, typer.Argument(help="Its id, as in the list.")], s
 
     Example: fairveil token revoke 3f2a9c0d1e4b
     """
-    from fairveil.cli.stores import opened
     from fairveil.loop import tokens, trail
 
     with opened(store) as found, found.writing() as tx:

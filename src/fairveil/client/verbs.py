@@ -21,8 +21,7 @@ from urllib.parse import quote as quoted
 
 import httpx
 
-from fairveil.client.problems import Problem, Unreachable
-from fairveil.client.sendable import check_sendable, finite
+from fairveil.client.problems import Problem, Unreachable, check_sendable, finite
 from fairveil.errors import SpecError
 
 log = logging.getLogger("fairveil.client")

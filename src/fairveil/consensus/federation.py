@@ -1,12 +1,13 @@
 """A federation of consensus nodes: what its plan means, and a party with its rows.
 
 Where rows come from (``source``): a CSV or parquet file with the columns of the plan's public schema, or
-``environment``: this party's share of the plan's own data set, dealt with its seed, to try a plan out.
+``environment``: this party's share of the plan's own data set, dealt with its seed, to try a plan out. With secure sums
+a party is a `SecureNode`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,19 +15,21 @@ from typing import Any
 import numpy as np
 
 from fairveil import registry
+from fairveil.arrays import Ints
 from fairveil.configuration import describe
 from fairveil.consensus.algorithm import Algorithm, Setting
 from fairveil.consensus.graphs import make_graph
 from fairveil.consensus.node import Node
-from fairveil.consensus.private_admm import PrivateAdmm
+from fairveil.consensus.private_admm import GradientLocal, PrivateAdmm
 from fairveil.consensus.rows import Rows
-from fairveil.consensus.secure_node import SecureNode
 from fairveil.consensus.tables import data_table, deal, encode, encoded
 from fairveil.data.schema import Column, Dataset
 from fairveil.data.tables import read_frame
 from fairveil.errors import InputError, SpecError
 from fairveil.federated import Form, Kind, Plan, Worker
-from fairveil.ledger import Ledger
+from fairveil.federated.party import MaskedNumbers, Union
+from fairveil.federated.secure_sum import release_masked
+from fairveil.ledger import Ledger, ReleaseLost
 from fairveil.privacy.events import Event
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise
@@ -193,6 +196,48 @@ def _no_rows(count: int, width: int) -> Rows:
     zeros, columns = np.zeros((1, 1)), np.zeros((1, 1), np.int32)
     shape = (count, 1)
     return Rows(np.broadcast_to(zeros, shape), np.broadcast_to(columns, shape), np.broadcast_to(1.0, count), width)
+
+
+class SecureNode(Node):
+    """A node whose numbers nobody sees: they leave with a share of the noise, behind masks that cancel in the sum.
+
+    Guarantee: the algorithm's, against everybody but more than ``colluding`` nodes who pool what they know. The ledger
+    holds the masked numbers and the digest of their union; noise is drawn once the union is fixed, for its size. The
+    digest covers every party's view of the sums so far, so a stored answer belongs to one public point.
+    """
+
+    local: GradientLocal
+
+    def contribute(self, union: Union, noise: Noise | None = None) -> MaskedNumbers | None:
+        local, account, iteration = self.local, self._account(), self.iteration
+        assert account is not None
+        union.check_part(self.index, local.colluding, "node")
+
+        def units(source: Noise) -> Ints:
+            return local.share(iteration, self.rows, source, len(union.parties))
+
+        found = release_masked(account, f"iteration-{iteration}", union, units, noise)
+        if isinstance(found.value, ReleaseLost):
+            return None
+        return MaskedNumbers(found.value["masked"], len(self.rows))
+
+    def take_sum(self, parties: Sequence[int], total: Ints, rows: int) -> None:
+        self._hear_sum(total, parties)
+
+    def void(self, parties: Sequence[int]) -> None:
+        self._hear_sum(None, parties)
+
+    def _hear_sum(self, total: Ints | None, parties: Sequence[int]) -> None:
+        self._note("summed", [sorted(parties), total])
+        self._sync += 1
+        self.local.hear_sum(self.iteration, total, parties)
+
+    def _replay(self, item: Any) -> None:
+        if isinstance(item, dict) and "summed" in item:
+            parties, total = item["summed"]
+            self._hear_sum(total, [int(node) for node in parties])
+        else:
+            super()._replay(item)
 
 
 class NodeWorker(Worker):

@@ -23,7 +23,7 @@ from pydantic import Field, Strict
 from fairveil.arrays import Floats, Ints
 from fairveil.configuration import configuration
 from fairveil.consensus.algorithm import MEASURED, PUBLIC, UNIT, Algorithm, Local, Payload, Setting
-from fairveil.consensus.public_path import TRIMMED, InnerAdmm, PublicPath
+from fairveil.consensus.public_path import InnerAdmm, PublicPath, median_noise
 from fairveil.consensus.release_plan import ReleasePlan
 from fairveil.consensus.rows import Rows, UnitRows
 from fairveil.errors import SpecError
@@ -53,7 +53,8 @@ class PrivateAdmm(Algorithm):
     row of one node replaced, over all messages of all nodes in all rounds. Proof: at the top of this module.
     Cost: rounds + 1 passes over the rows; one vector a round to everybody (``flood``) or a public number of vectors to
     neighbours (``admm``). About 0.2 s for 40,000 rows of 105 columns; memory O(rows + d).
-    Rounds come from public numbers unless they are given. The classifier does not depend on how rows are split.
+    Rounds come from public numbers unless they are given. The classifier does not depend on how rows are split, but
+    with ``trim``, where few rows at a node are noise to all.
 
     >>> import fairveil
     >>> result = fairveil.run({"task": "consensus", "algorithm": {"name": "private-admm", "epsilon": 1.0},
@@ -119,7 +120,8 @@ class PrivateAdmm(Algorithm):
             return setting.iterations
         if self.rounds is not None:
             return self.rounds
-        spread = math.sqrt(setting.nodes / self.honest(setting.nodes) * setting.width * (TRIMMED if self.trim else 1))
+        noise = median_noise(setting.sizes) if self.trim else setting.nodes / self.honest(setting.nodes)
+        spread = math.sqrt(noise * setting.width)
         if self.definition == "gaussian":
             mu = gdp_mu(self.epsilon, self.delta)
             return int(np.clip(round(mu * setting.rows / (15 * spread)), 8, 32))

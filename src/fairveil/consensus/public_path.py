@@ -7,7 +7,8 @@
 and the answer is the mean of the last quarter of the iterates. Everybody who has the releases gets the same numbers.
 Every sum is over the nodes that are present, times n/n_present; a node whose message was lost counts with its last one.
 With ``trim`` a sum is n times the coordinate-wise median of the nodes' sums a row (Yin, Chen, Ramchandran and Bartlett
-2018): one lie moves it no further than to the next honest node, and its noise has pi/2 times the variance.
+2018): from three nodes on one lie moves it no further than to the next honest node. Its noise has up to pi/2 times the
+variance of the sum's where nodes are of one size, and more where they are not (`median_noise`).
 Safeguard: where the released gradient's size g'H^-1 g exceeds 1.2 times the last one plus what noise explains, kappa
 doubles (at most to 64) and u = 0.
 """
@@ -17,8 +18,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
+from scipy.special import ndtr
 
 from fairveil.arrays import Floats
 from fairveil.consensus.algorithm import Setting
@@ -30,6 +33,28 @@ TARGET = 1e-9
 MOST = 5000
 TRIMMED = math.pi / 2
 """Variance of a median of many Gaussians over that of their mean."""
+
+
+@lru_cache(maxsize=64)
+def median_noise(sizes: tuple[int, ...]) -> float:
+    """Most variance of n times the median of noisy sums a row, n the rows of these nodes, over that of one node's sum.
+
+    The noise of a sum a row has standard deviation 1/size. Between an even number of nodes the median is the mean of
+    two, whose squares are on average those of one of them. Never below pi/2 times their number.
+
+    >>> round(median_noise((100,) * 5) / 5, 3), round(median_noise((9600, 100, 100, 100, 100)))
+    (1.571, 1476)
+    """
+    most = np.asarray(sizes, np.float64)
+    ends = np.geomspace(1e-3 / most.max(), 12 / most.min(), 500)
+    above = ndtr(-np.outer(ends, most))
+    count = np.eye(1, len(sizes) + 1).repeat(len(ends), 0)  # chances that so many nodes are above an end
+    for chance in above.T[:, :, None]:
+        count[:, 1:] = (1 - chance) * count[:, 1:] + chance * count[:, :-1]
+        count[:, :1] *= 1 - chance
+    middle = (-(-len(sizes) // 2), len(sizes) // 2 + 1)
+    tail = sum(count[:, place:].sum(1) for place in middle)
+    return max(TRIMMED * len(sizes), float(most.sum() ** 2 * np.trapezoid(2 * ends * tail, ends)))
 
 
 class InnerAdmm:
@@ -107,19 +132,12 @@ CONSTANTS = Constants()
 class PublicPath:
     """The sequence of public classifiers. ``points`` has one row a node (equal rows when messages are flooded)."""
 
-    def __init__(
-        self,
-        plan: ReleasePlan,
-        setting: Setting,
-        inner: InnerAdmm | None,
-        constants: Constants = CONSTANTS,
-        trim: bool = False,
-    ) -> None:
-        self.plan, self.setting, self.inner, self.constants, self.trim = plan, setting, inner, constants, trim
+    def __init__(self, plan: ReleasePlan, setting: Setting, inner: InnerAdmm | None, trim: bool = False) -> None:
+        self.plan, self.setting, self.inner, self.trim = plan, setting, inner, trim
         shape = (setting.nodes, setting.width) if inner is not None else (1, setting.width)
         self.point = np.zeros(shape)
         self.speed = np.zeros(shape)
-        self.kappa = constants.kappa
+        self.kappa = CONSTANTS.kappa
         self.sizes: list[float] = []
         self.past: list[Floats] = []
         self.last: dict[int, Floats] = {}
@@ -135,7 +153,7 @@ class PublicPath:
 
     def answer(self, node: int) -> Floats:
         """The classifier so far: mean of the last quarter of the iterates."""
-        count = max(1, math.floor(len(self.past) * self.constants.averaged))
+        count = max(1, math.floor(len(self.past) * CONSTANTS.averaged))
         if not self.past:
             return self.at(node)
         return np.mean([past[node if self.inner is not None else 0] for past in self.past[-count:]], axis=0)
@@ -168,20 +186,22 @@ class PublicPath:
     @property
     def _noise(self) -> float:
         """Variance of a total's noise over that of one node's."""
-        return self.setting.nodes / self.plan.honest * (TRIMMED if self.trim else 1)
+        if self.trim and self.present:
+            return self.lift**2 * median_noise(tuple(self.setting.sizes[node] for node in self.present))
+        return self.setting.nodes / self.plan.honest
 
     def _total(self, parts: Mapping[int, Floats]) -> Floats:
         """What all rows would sum to, from the sums of the nodes that are present."""
         if self.trim and parts:
-            each = [part / self.setting.sizes[node] for node, part in parts.items()]
+            each = [parts[node] / self.setting.sizes[node] for node in self.present]
             return self.setting.rows * np.median(each, axis=0)
-        return self.lift * sum(parts.values(), np.zeros(self.setting.width))
+        return self.lift * sum((parts[node] for node in self.present), np.zeros(self.setting.width))
 
     def _bend(self, first: Floats, second: Floats, noise: float) -> None:
         """The metric from sums whose noise has ``noise`` times the variance of one node's."""
         n = self.setting.rows
         self.mean = np.clip(first, -n, n)
-        floor = self.constants.floor * math.sqrt(noise) * self.plan.error_v + 1
+        floor = CONSTANTS.floor * math.sqrt(noise) * self.plan.error_v + 1
         self.spread = np.maximum(second - self.mean**2 / n, floor)
 
     def take_curvature_sum(self, first: Floats, second: Floats, parties: Sequence[int], noise: float) -> None:
@@ -214,7 +234,7 @@ class PublicPath:
     def _step(self, total: Floats, noise: float) -> None:
         """One step by a gradient sum whose noise has ``noise`` times the variance of one node's."""
         self._guard(total, noise)
-        ridge = self.constants.ridge
+        ridge = CONSTANTS.ridge
         if self.inner is None:
             step = self.solve((total + ridge * self.point[0])[None, :])
         else:
@@ -223,7 +243,7 @@ class PublicPath:
                 each[node] = self.lift * self.last[node]
             share = (each + ridge * self.point / self.setting.nodes) * self.setting.nodes
             step = self.inner.agree(self.solve(share))
-        self.speed = self.constants.momentum * self.speed - step
+        self.speed = CONSTANTS.momentum * self.speed - step
         self.point = self.point + self.speed
         self.past.append(self.point)
 
@@ -235,15 +255,15 @@ class PublicPath:
         return plain - np.outer(plain @ direction, turned) * (weight / (1 + weight * float(direction @ turned)))
 
     def _metric(self) -> tuple[Floats, Floats, float]:
-        diagonal = 0.25 * self.kappa * self.spread + self.constants.ridge
+        diagonal = 0.25 * self.kappa * self.spread + CONSTANTS.ridge
         return diagonal, self.mean, 0.25 / self.setting.rows
 
     def _guard(self, total: Floats, noise: float) -> None:
-        total = total + self.constants.ridge * self.point.mean(0)
+        total = total + CONSTANTS.ridge * self.point.mean(0)
         size = float(total @ self.solve(total[None, :])[0])
         chance = 6 * noise * self.plan.std_g**2 * float((1 / self._metric()[0]).sum())
-        if self.sizes and size > 1.2 * self.sizes[-1] + chance and self.kappa < self.constants.largest_kappa:
-            self.kappa = min(2 * self.kappa, self.constants.largest_kappa)
+        if self.sizes and size > 1.2 * self.sizes[-1] + chance and self.kappa < CONSTANTS.largest_kappa:
+            self.kappa = min(2 * self.kappa, CONSTANTS.largest_kappa)
             self.speed = np.zeros(self.speed.shape)
             self.doublings += 1
         self.sizes.append(size)

@@ -22,8 +22,7 @@ from fairveil.arrays import Floats, Ints
 from fairveil.configuration import describe, field_names
 from fairveil.consensus.rows import Rows
 from fairveil.data.files import columns, read_csv
-from fairveil.data.schema import NOTHING_DECLARED, Column, Dataset
-from fairveil.data.source import load
+from fairveil.data.schema import NOTHING_DECLARED, Column, Dataset, load
 from fairveil.errors import InputError, SpecError
 from fairveil.randomness import Generator, generator
 

@@ -14,9 +14,8 @@ from fairveil.data.files import cache_folder, folder
 from fairveil.data.ist import Ist
 from fairveil.data.logistic_rows import LogisticRows
 from fairveil.data.open_bandit import OpenBandit
-from fairveil.data.schema import Column, Dataset, Encoded
+from fairveil.data.schema import Column, Dataset, Encoded, Source, Synthesis, available, fetch, load, sources, verify
 from fairveil.data.series import Ar1, BinomialAr1, Seasonal, TruncatedNormals
-from fairveil.data.source import Source, Synthesis, available, fetch, load, sources, verify
 from fairveil.data.synthetic_census import Census, SyntheticCensus, synthetic_census
 from fairveil.data.synthetic_people import SyntheticAdult, SyntheticCompas
 from fairveil.data.traffic import Traffic

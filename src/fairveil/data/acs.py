@@ -8,9 +8,8 @@ import zipfile
 from typing import Literal
 
 from fairveil.configuration import configuration
-from fairveil.data.files import DataFile, Download, Origin, columns, read_csv
-from fairveil.data.schema import Column, Dataset
-from fairveil.data.source import Source
+from fairveil.data.files import DataFile, Download, Origin, columns, read_csv, written
+from fairveil.data.schema import Column, Dataset, Source
 from fairveil.fields import described
 from fairveil.registry import register
 
@@ -42,14 +41,6 @@ _INCOME = "ST PWGTP AGEP COW SCHL MAR OCCP POBP RELP WKHP SEX RAC1P PINCP"
 INCOME_COLUMNS = _INCOME.split()
 
 
-def _write(header: list[str], rows: list[list[str]]) -> bytes:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    return out.getvalue().encode()
-
-
 def build_person(archives: list[bytes]) -> bytes:
     """Every person record of the archives, the columns above, as plain integers (blank: not applicable)."""
     rows: list[list[str]] = []
@@ -59,7 +50,7 @@ def build_person(archives: list[bytes]) -> bytes:
             header = next(reader)
             picked = [header.index(name) for name in PERSON_COLUMNS]
             rows += [[str(int(row[i])) if row[i].strip() else "" for i in picked] for row in reader]
-    return _write(PERSON_COLUMNS, rows)
+    return written(PERSON_COLUMNS, rows)
 
 
 def build_income(parts: list[bytes]) -> bytes:
@@ -78,7 +69,7 @@ def build_income(parts: list[bytes]) -> bytes:
         and number(row, "WKHP") > 0
         and number(row, "PWGTP") >= 1
     ]
-    return _write(INCOME_COLUMNS, rows)
+    return written(INCOME_COLUMNS, rows)
 
 
 PERSON = DataFile(
@@ -95,24 +86,20 @@ INCOME = DataFile(
 )
 
 
-def _codes(name: str, last: int, about: str, first: int = 1) -> Column:
-    return Column(name, "category", categories=tuple(range(first, last + 1)), about=about)
-
-
 # Bounds and codes of the 2018 data dictionary.
 INCOME_SCHEMA = (
     Column("ST", "category", categories=tuple(sorted(code for _, code, _ in ARCHIVES)), about="state"),
     Column("PWGTP", "continuous", low=1, high=9999, about="person weight"),
     Column("AGEP", "continuous", low=0, high=99, about="age"),
-    _codes("COW", 9, "class of worker"),
-    _codes("SCHL", 24, "schooling"),
-    _codes("MAR", 5, "marital status"),
+    Column.codes("COW", 1, 9, "class of worker"),
+    Column.codes("SCHL", 1, 24, "schooling"),
+    Column.codes("MAR", 1, 5, "marital status"),
     Column("OCCP", "continuous", low=0, high=9999, about="occupation code"),
     Column("POBP", "continuous", low=1, high=554, about="place of birth code"),
-    _codes("RELP", 17, "relationship to the reference person", first=0),
+    Column.codes("RELP", 0, 17, "relationship to the reference person"),
     Column("WKHP", "continuous", low=0, high=99, about="hours of work a week"),
-    _codes("SEX", 2, "1 male, 2 female"),
-    _codes("RAC1P", 9, "recoded race"),
+    Column.codes("SEX", 1, 2, "1 male, 2 female"),
+    Column.codes("RAC1P", 1, 9, "recoded race"),
     Column("PINCP", "continuous", low=-19_998, high=4_209_995, about="total income of the person"),
     Column("income", "category", categories=(0, 1), about="1: PINCP above 50,000"),
 )

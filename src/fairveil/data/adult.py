@@ -8,26 +8,20 @@ import numpy as np
 
 from fairveil.configuration import configuration
 from fairveil.data.files import DataFile, Download, Origin, columns, pandas, read_csv
-from fairveil.data.schema import Column, Dataset
-from fairveil.data.source import Source
+from fairveil.data.schema import Column, Dataset, Source
 from fairveil.fields import described
 from fairveil.registry import register
 
 HOME = "https://archive.ics.uci.edu/dataset/2/adult"
 _BASE = "https://archive.ics.uci.edu/ml/machine-learning-databases/adult"
 
-TRAIN = DataFile(
-    "adult/adult.data",
-    "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
-    HOME,
-    Origin((Download(f"{_BASE}/adult.data"),)),
-)
-TEST = DataFile(
-    "adult/adult.test",
-    "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
-    HOME,
-    Origin((Download(f"{_BASE}/adult.test"),)),
-)
+
+def _file(name: str, digest: str) -> DataFile:
+    return DataFile(f"adult/{name}", digest, HOME, Origin((Download(f"{_BASE}/{name}"),)))
+
+
+TRAIN = _file("adult.data", "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d")
+TEST = _file("adult.test", "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05")
 
 _CATEGORIES = {
     "workclass": "Private, Self-emp-not-inc, Self-emp-inc, Federal-gov, Local-gov, State-gov, Without-pay, "

@@ -6,41 +6,29 @@ from typing import Literal
 
 from fairveil.configuration import configuration
 from fairveil.data.files import DataFile, Download, Origin, columns, member, read_csv
-from fairveil.data.schema import Column, Dataset
-from fairveil.data.source import Source
+from fairveil.data.schema import Column, Dataset, Source
 from fairveil.fields import described
 from fairveil.registry import register
 
 HOME = "https://archive.ics.uci.edu/dataset/275/bike+sharing+dataset"
 _ARCHIVE = Download("https://archive.ics.uci.edu/static/public/275/bike+sharing+dataset.zip")
 
-DAY = DataFile(
-    "bikeshare/day.csv",
-    "a6bcf826782d3c0fbfdcbeead17cd0884185a0dafe8ff10cd48a874ee7ba18be",
-    HOME,
-    Origin((_ARCHIVE,), member("day.csv")),
-)
-HOUR = DataFile(
-    "bikeshare/hour.csv",
-    "e03de4ee4ef4dc376ac6e04bf829673c6269e8eba5c60fa121640fa2f829504f",
-    HOME,
-    Origin((_ARCHIVE,), member("hour.csv")),
-)
+
+def _file(name: str, digest: str) -> DataFile:
+    return DataFile(f"bikeshare/{name}", digest, HOME, Origin((_ARCHIVE,), member(name)))
 
 
-def _codes(name: str, first: int, last: int) -> Column:
-    return Column(name, "category", categories=tuple(range(first, last + 1)))
-
-
+DAY = _file("day.csv", "a6bcf826782d3c0fbfdcbeead17cd0884185a0dafe8ff10cd48a874ee7ba18be")
+HOUR = _file("hour.csv", "e03de4ee4ef4dc376ac6e04bf829673c6269e8eba5c60fa121640fa2f829504f")
 _COMMON = (
     Column("dteday", "text", about="date"),
-    _codes("season", 1, 4),
-    _codes("yr", 0, 1),
-    _codes("mnth", 1, 12),
-    _codes("holiday", 0, 1),
-    _codes("weekday", 0, 6),
-    _codes("workingday", 0, 1),
-    _codes("weathersit", 1, 4),
+    Column.codes("season", 1, 4),
+    Column.codes("yr", 0, 1),
+    Column.codes("mnth", 1, 12),
+    Column.codes("holiday", 0, 1),
+    Column.codes("weekday", 0, 6),
+    Column.codes("workingday", 0, 1),
+    Column.codes("weathersit", 1, 4),
     Column("temp", "continuous"),
     Column("atemp", "continuous"),
     Column("hum", "continuous"),
@@ -72,5 +60,5 @@ class Bikeshare(Source):
     def load(self) -> Dataset:
         hourly = self.every == "hour"
         rows = columns(read_csv((HOUR if hourly else DAY).read()).drop(columns="instant"))
-        schema = _COMMON + ((_codes("hr", 0, 23), *_counts(2_000)) if hourly else _counts(20_000))
+        schema = _COMMON + ((Column.codes("hr", 0, 23), *_counts(2_000)) if hourly else _counts(20_000))
         return Dataset("bikeshare", rows, schema, "cnt", (), self.facts())

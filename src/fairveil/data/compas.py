@@ -9,9 +9,8 @@ from typing import Literal
 import numpy as np
 
 from fairveil.configuration import configuration
-from fairveil.data.files import DataFile, Download, Origin, columns, read_csv
-from fairveil.data.schema import Column, Dataset
-from fairveil.data.source import Source
+from fairveil.data.files import DataFile, Download, Origin, columns, read_csv, written
+from fairveil.data.schema import Column, Dataset, Source
 from fairveil.fields import described
 from fairveil.registry import register
 
@@ -34,11 +33,7 @@ def build_without_identifiers(parts: list[bytes]) -> bytes:
         repeat = seen.get(header[i], 0)
         seen[header[i]] = repeat + 1
         names.append(f"{header[i]}.{repeat}" if repeat else header[i])
-    out = io.StringIO(newline="")
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows([row[i] for i in kept] for row in reader)
-    return out.getvalue().encode()
+    return written(names, ([row[i] for i in kept] for row in reader))
 
 
 SCORES = DataFile(

@@ -7,6 +7,7 @@ clear error says so when it is not installed.
 from __future__ import annotations
 
 import contextlib
+import csv
 import gzip
 import hashlib
 import io
@@ -14,7 +15,7 @@ import os
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -232,6 +233,15 @@ def member(name: str) -> Callable[[list[bytes]], bytes]:
             return archive.read(name)
 
     return build
+
+
+def written(header: list[str], rows: Iterable[list[str]]) -> bytes:
+    """The bytes of a CSV file."""
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return out.getvalue().encode()
 
 
 def pandas() -> Any:

@@ -84,7 +84,7 @@ class Frame:
 
     def empty(self, name: str) -> Bools:
         """Which cells of a column are empty."""
-        return np.array([as_text(cell) == "" for cell in self.raw(name).tolist()], bool)
+        return _blank(self.raw(name))
 
     def filled(self, fills: Mapping[str, Any]) -> Frame:
         """The same table with these values where cells of these columns are empty; other cells stay as they are."""
@@ -131,13 +131,17 @@ def _floats(values: NDArray[Any]) -> Floats:
         return np.array([as_number(value) for value in values])
 
 
+def _blank(values: NDArray[Any]) -> Bools:
+    return np.array([as_text(cell) == "" for cell in values.tolist()], bool)
+
+
 def filled(values: NDArray[Any], value: Any) -> NDArray[Any]:
     """A column with ``value`` in its empty cells: no text, None, or not a number.
 
     >>> filled(np.array([1.0, np.nan]), 0.5).tolist()
     [1.0, 0.5]
     """
-    empty = np.array([as_text(cell) == "" for cell in values.tolist()], bool)
+    empty = _blank(values)
     if not empty.any():
         return values
     made = values.astype(object)

@@ -6,8 +6,7 @@ import numpy as np
 
 from fairveil.configuration import configuration
 from fairveil.data.files import DataFile, columns, read_csv
-from fairveil.data.schema import Column, Dataset
-from fairveil.data.source import Source
+from fairveil.data.schema import Column, Dataset, Source
 from fairveil.registry import register
 
 HOME = "https://doi.org/10.7488/ds/104"

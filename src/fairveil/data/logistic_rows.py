@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairveil.configuration import configuration
-from fairveil.data.schema import Column, Dataset
-from fairveil.data.source import Synthesis
+from fairveil.data.schema import Column, Dataset, Synthesis
 from fairveil.fields import Count, Natural, Positive, described
 from fairveil.randomness import Generator
 from fairveil.registry import register

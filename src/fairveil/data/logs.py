@@ -12,7 +12,7 @@ from fairveil.arrays import Floats, Ints
 from fairveil.configuration import configuration
 from fairveil.data.frames import Frame
 from fairveil.data.public_columns import check_outcome_range
-from fairveil.data.source import load
+from fairveil.data.schema import load
 from fairveil.data.tables import TableField, read_frame
 from fairveil.errors import InputError, SpecError, at
 from fairveil.fields import described

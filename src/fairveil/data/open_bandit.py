@@ -8,8 +8,7 @@ import numpy as np
 
 from fairveil.configuration import configuration
 from fairveil.data.files import DataFile, Download, Origin, columns, read_csv
-from fairveil.data.schema import Column, Dataset
-from fairveil.data.source import Source
+from fairveil.data.schema import Column, Dataset, Source
 from fairveil.fields import described
 from fairveil.registry import register
 

@@ -83,10 +83,13 @@ class PublicColumn:
         if self.values is not None:
             codes, known = frame.codes(name, self.values)
             return (codes[:, None] == np.arange(len(known))).astype(np.float64)
+        return self.on_scale(frame.numbers(name))[:, None]
+
+    def on_scale(self, numbers: Floats) -> Floats:
+        """Numbers clipped to the range and moved to [-1, 1]."""
         assert self.low is not None
         assert self.high is not None
-        inside = np.clip(frame.numbers(name), self.low, self.high)
-        return (2 * (inside - self.low) / (self.high - self.low) - 1)[:, None]
+        return 2 * (np.clip(numbers, self.low, self.high) - self.low) / (self.high - self.low) - 1
 
     def facts(self) -> tuple[list[float], list[float], list[float], list[float]]:
         """Public low, high, centre and spread of each encoded column."""
@@ -202,6 +205,10 @@ def encode_rows(columns: Mapping[str, PublicColumn], frame: Frame) -> Floats:
 
 
 def fitted_weights(rows: Floats, outcomes: Floats) -> Floats:
-    """Least-squares weights; a whisper of ridge makes them unique where indicators sum to the constant."""
-    gram = rows.T @ rows + 1e-8 * len(rows) * np.eye(rows.shape[1])
-    return np.linalg.solve(gram, rows.T @ outcomes).astype(np.float64)
+    """Least-squares weights, the shortest where the rows do not tell (indicators sum to the constant).
+
+    Directions with a singular value below 1e-4 of the largest count as not told: what rounding makes of them differs
+    between CPUs.
+    """
+    weights, *_ = np.linalg.lstsq(rows, outcomes, rcond=1e-4)
+    return weights.astype(np.float64)

@@ -1,5 +1,6 @@
-"""Columns with public bounds, and the small container that loaders and generators return.
+"""What a data set is: columns with public bounds, the small container of its rows, and who makes one.
 
+A `Source` has files, a home, a licence and ``load``; a `Synthesis` has ``generate``.
 Bounds and category lists come from a data set's documentation, never from the rows: a private algorithm may clip, scale
 and encode with them without spending anything.
 """
@@ -7,17 +8,21 @@ and encode with them without spending anything.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairveil.arrays import Floats
+from fairveil.data.files import DataFile, pandas
 from fairveil.data.frames import filled
 from fairveil.data.public_columns import check_missing
 from fairveil.errors import NOT_REPEATED, InputError, SpecError, at
+from fairveil.randomness import Generator, generator
+from fairveil.registry import build, entries, get, kind_of
 
 Kind = Literal["continuous", "category", "text"]
 Scale = Literal["linear", "log"]
@@ -44,6 +49,11 @@ class Column:
     about: str = ""
     scale: Scale = "linear"
     missing: Any = None
+
+    @classmethod
+    def codes(cls, name: str, first: int, last: int, about: str = "") -> Column:
+        """A category of whole numbers, the last one included."""
+        return cls(name, "category", categories=tuple(range(first, last + 1)), about=about)
 
     def __post_init__(self) -> None:
         if self.kind == "continuous" and not -math.inf < self.low < self.high < math.inf:
@@ -200,8 +210,6 @@ class Dataset:
 
     def frame(self) -> Any:
         """The rows as a pandas DataFrame."""
-        from fairveil.data.files import pandas
-
         return pandas().DataFrame(dict(self.columns))
 
 
@@ -219,3 +227,70 @@ def encode(
     low = np.array([-1.0 if signed and kind == "continuous" else 0.0 for kind in kinds])
     matrix = np.ascontiguousarray(np.concatenate(blocks, axis=1))
     return Encoded(matrix, tuple(names), tuple(kinds), low, np.ones(len(kinds)), math.sqrt(len(chosen)))
+
+
+class Source(ABC):
+    """Public configuration of one data set: subclasses set the facts, add options, and implement `load`."""
+
+    name: str = ""
+    title: ClassVar[str] = ""
+    home: ClassVar[str] = ""
+    licence: ClassVar[str] = ""
+    citation: ClassVar[str] = ""
+    files: ClassVar[tuple[DataFile, ...]] = ()
+
+    @abstractmethod
+    def load(self) -> Dataset:
+        """Read (or first fetch) the files and return checked rows."""
+
+    @classmethod
+    def facts(cls) -> dict[str, str]:
+        """Where the rows come from: attached to what `load` returns."""
+        return {"title": cls.title, "home": cls.home, "licence": cls.licence, "citation": cls.citation}
+
+
+class Synthesis(ABC):
+    """Public configuration of generated data: no file, no person, repeatable from a seed."""
+
+    name: str = ""
+
+    @abstractmethod
+    def generate(self, rng: Generator) -> Dataset:
+        raise NotImplementedError
+
+
+def load(name: str, *, seed: int | None = None, **options: Any) -> Dataset:
+    """Load a data set by its registered name, or draw one from a generator when ``seed`` is given.
+
+    >>> len(load("synthetic-adult", seed=1, rows=100))
+    100
+    """
+    if kind_of(name, "name", "dataset", "generator") == "generator":
+        if seed is None:
+            raise SpecError("a generator needs a seed", path="seed", fix=f"load({name!r}, seed=0)")
+        made: Synthesis = build("generator", {"name": name, **options}, name)
+        return made.generate(generator(seed, "data", name))
+    if seed is not None:
+        raise SpecError("a data set has no seed", path="seed", given=seed, fix="leave it out")
+    source: Source = build("dataset", {"name": name, **options}, name)
+    return source.load()
+
+
+def sources() -> dict[str, type[Source]]:
+    """Every registered data set by name."""
+    return {entry.name: entry.target for entry in entries("dataset")}
+
+
+def fetch(name: str, progress: bool | None = None) -> list[str]:
+    """Make sure every file of a data set is there; returns their places."""
+    return [str(file.fetch(progress)) for file in get("dataset", name, "dataset").files]
+
+
+def verify(name: str) -> dict[str, str]:
+    """``ok``, ``damaged`` or ``missing`` for every file of a data set; downloads nothing."""
+    return {file.path: file.state() for file in get("dataset", name, "dataset").files}
+
+
+def available(name: str) -> bool:
+    """Whether every file of a data set is there and undamaged."""
+    return all(state == "ok" for state in verify(name).values())

@@ -1,6 +1,6 @@
-"""Generated sequences and one-dimensional group features: AR(1) and truncated normals.
+"""Generated sequences (Gaussian, counts, seasons) and one-dimensional features of groups.
 
-Counts and seasonal data are below. No file, no person, repeatable from a seed.
+No file, no person, repeatable from a seed.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from pydantic import Field, Strict
 
 from fairveil.configuration import configuration
-from fairveil.data.schema import Column, Dataset
-from fairveil.data.source import Synthesis
+from fairveil.data.schema import Column, Dataset, Synthesis
 from fairveil.errors import SpecError
 from fairveil.fields import Count, NonNegative, OpenUnit, Positive, described
 from fairveil.randomness import Generator
@@ -22,6 +21,16 @@ from fairveil.registry import register
 
 Correlation = Annotated[float, Field(gt=-1.0, lt=1.0, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
+Period = Annotated[int, Field(ge=2, le=10**6)]
+
+
+def _sequence(name: str, values: np.ndarray, low: float, high: float) -> Dataset:
+    rows = {"time": np.arange(len(values), dtype=float), "value": values}
+    schema = (
+        Column("time", "continuous", low=0, high=float(len(values))),
+        Column("value", "continuous", low=low, high=high),
+    )
+    return Dataset(name, rows, schema, "value")
 
 
 @register("generator", "ar1")
@@ -47,11 +56,7 @@ class Ar1(Synthesis):
         innovations[0] = rng.normal(0.0, self.std)  # start in the stationary law
         values = self.mean + lfilter([1.0], [1.0, -self.correlation], innovations)
         bound = 8 * self.std
-        schema = (
-            Column("time", "continuous", low=0, high=float(self.rows)),
-            Column("value", "continuous", low=self.mean - bound, high=self.mean + bound),
-        )
-        return Dataset("ar1", {"time": np.arange(self.rows, dtype=float), "value": values}, schema, "value")
+        return _sequence("ar1", values, self.mean - bound, self.mean + bound)
 
 
 @register("generator", "truncated-normals")
@@ -110,18 +115,6 @@ class TruncatedNormals(Synthesis):
         return Dataset("truncated-normals", rows, schema, "label", ("group",))
 
 
-Period = Annotated[int, Field(ge=2, le=10**6)]
-
-
-def _dataset(name: str, values: np.ndarray, low: float, high: float) -> Dataset:
-    rows = {"time": np.arange(len(values), dtype=float), "value": values}
-    schema = (
-        Column("time", "continuous", low=0, high=float(len(values))),
-        Column("value", "continuous", low=low, high=high),
-    )
-    return Dataset(name, rows, schema, "value")
-
-
 @register("generator", "binomial-ar1")
 @configuration
 class BinomialAr1(Synthesis):
@@ -159,7 +152,7 @@ class BinomialAr1(Synthesis):
         for t in range(self.rows):
             values[t] = now
             now = rng.binomial(now, stay) + rng.binomial(self.people - now, enter)
-        return _dataset("binomial-ar1", values, 0.0, float(self.people))
+        return _sequence("binomial-ar1", values, 0.0, float(self.people))
 
 
 @register("generator", "seasonal")
@@ -201,4 +194,4 @@ class Seasonal(Synthesis):
         base = np.maximum(self.level + season + self.trend * time, 0.0)
         grown = part * np.clip(base / max(self.level, 1e-9), 0.2, 3.0)
         values = np.rint(np.maximum(base + grown, 0.0))
-        return _dataset("seasonal", values, 0.0, 100 * (self.level + self.amplitude + 10 * self.std) + 1e6)
+        return _sequence("seasonal", values, 0.0, 100 * (self.level + self.amplitude + 10 * self.std) + 1e6)

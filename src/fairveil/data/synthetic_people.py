@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from fairveil.arrays import Floats, Ints
 from fairveil.configuration import configuration
-from fairveil.data.schema import Column, Dataset
-from fairveil.data.source import Synthesis
+from fairveil.data.schema import Column, Dataset, Synthesis
 from fairveil.fields import Count, described
 from fairveil.randomness import Generator
 from fairveil.registry import register

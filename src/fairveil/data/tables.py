@@ -171,13 +171,13 @@ def _kept(name: str, header: bool | None, _changed: int, _size: int) -> Frame:
     return _read_csv(path, header)
 
 
-def _open(path: Path) -> Any:
-    return gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb")
+def _open(path: Path, **how: Any) -> Any:
+    return (gzip.open if path.suffix == ".gz" else open)(path, **how)
 
 
 def _undecodable(path: Path) -> int:
     """The first line that is not UTF-8."""
-    with _open(path) as file:
+    with _open(path, mode="rb") as file:
         for number, line in enumerate(file, 1):
             try:
                 line.decode("utf-8")
@@ -188,8 +188,7 @@ def _undecodable(path: Path) -> int:
 
 def _read_csv(path: Path, header: bool | None) -> Frame:
     """Names and rows of a CSV file (commas, semicolons or tabs); a row of another length is refused by its line."""
-    opened = gzip.open if path.suffix == ".gz" else open
-    with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+    with _open(path, mode="rt", encoding="utf-8-sig", newline="") as file:
         first = file.readline()
         file.seek(0)
         separator = max(SEPARATORS, key=first.count)

@@ -159,13 +159,14 @@ def transition_violations(names: tuple[str, ...], transitions: Any) -> list[Viol
 
 def assumption_7(people: Population, instance: int = 0) -> dict[str, bool]:
     """Per group: is f1 strictly rising and f0 strictly falling on the overlap?"""
-    verdict = {}
-    for s, name in enumerate(people.names):
-        f0, f1 = people.feature(instance, s, 0), people.feature(instance, s, 1)
-        low, high = overlap(f0, f1)
-        x = np.linspace(low, high, POINTS)[1:-1]
-        verdict[name] = bool(low < high and np.all(np.diff(f1.pdf(x)) > 0) and np.all(np.diff(f0.pdf(x)) < 0))
-    return verdict
+    return {name: monotone_features(*people.features(instance, s)) for s, name in enumerate(people.names)}
+
+
+def monotone_features(f0: Distribution, f1: Distribution) -> bool:
+    """Assumption 7 of one group."""
+    low, high = overlap(f0, f1)
+    x = np.linspace(low, high, POINTS)[1:-1]
+    return bool(low < high and np.all(np.diff(f1.pdf(x)) > 0) and np.all(np.diff(f0.pdf(x)) < 0))
 
 
 def rising_gain_limit(cost: Distribution) -> float:

@@ -56,7 +56,7 @@ class Distribution:
     @cached_property
     def reach(self) -> tuple[float, float]:
         """A finite interval outside which double precision sees no mass."""
-        return kernels.lower(self.code, self.params), kernels.upper(self.code, self.params)
+        return kernels.ends(self.code, self.params)
 
     def cdf(self, x: Any) -> Any:
         """P(X <= x)."""

@@ -5,15 +5,16 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fairveil.dynamics.distributions import distribution
 from fairveil.errors import SpecError, spec_error
 from fairveil.fields import NonNegative, OpenUnit, Positive, described
-from fairveil.task import Task, TaskSpec
+from fairveil.task import Part, Task, TaskSpec
 
 MAX_INSTANCES = 10**6
 
@@ -101,23 +102,8 @@ class ModelTask(Task):
         self._groups(instance["groups"])
 
     def _groups(self, groups: Mapping[str, Any]) -> dict[str, Any]:
-        if len(groups) < 1:
-            raise SpecError("there is no group", path="groups", allowed="a table of at least one group")
         full = {}
-        for name, table in groups.items():
-            path = f"groups.{name}"
-            try:
-                group = self.Group.model_validate(table)
-            except ValidationError as problem:
-                raise spec_error(problem, path, frozenset(self.Group.model_fields), explained=self.name) from None
-            if sorted(group.features) != ["0", "1"]:
-                allowed = 'a table with "0" (unqualified) and "1" (qualified)'
-                raise SpecError(
-                    "features need one distribution per label",
-                    path=f"{path}.features",
-                    given=sorted(group.features),
-                    allowed=allowed,
-                )
+        for name, path, group in checked_groups(groups, self.Group, self.name, "distribution"):
             for label, features in group.features.items():
                 distribution(features, f"{path}.features.{label}")
             self.check_group(group, path)
@@ -134,6 +120,59 @@ class ModelTask(Task):
 
     def check_group(self, group: Any, path: str) -> None:
         """Check what this model adds to a group."""
+
+
+def checked_groups(
+    groups: Mapping[str, Any], kind: type[SpecTable], task: str, each: str
+) -> Iterator[tuple[str, str, Any]]:
+    """Name, path and checked table of every group; ``each`` is what its features have for a label."""
+    if not groups:
+        raise SpecError("there is no group", path="groups", allowed="a table of at least one group")
+    for name, table in groups.items():
+        path = f"groups.{name}"
+        try:
+            group: Any = kind.model_validate(table)
+        except ValidationError as problem:
+            raise spec_error(problem, path, frozenset(kind.model_fields), explained=task) from None
+        if sorted(group.features) != ["0", "1"]:
+            raise SpecError(
+                f"features need one {each} per label",
+                path=f"{path}.features",
+                given=sorted(group.features),
+                allowed='a table with "0" (unqualified) and "1" (qualified)',
+            )
+        yield name, path, group
+
+
+class GridResult:
+    """What the blocks of a grid found, side by side, in the shape of the grid; ``apart`` are keys of another shape."""
+
+    def __init__(self, spec: dict[str, Any], parts: list[Part], apart: tuple[str, ...]) -> None:
+        self.names, self.shape = list(spec["groups"]), shape_of(spec)
+        self.found = {key: np.concatenate([part[key] for part in parts]) for key in parts[0] if key not in apart}
+        self.assumptions = {
+            "checked": spec["check"],
+            "violations": sorted({str(text) for part in parts for text in part["violations"]}),
+        }
+
+    def listed(self, key: str) -> Any:
+        """One value an instance."""
+        return nest(self.found[key].tolist(), self.shape)
+
+    def by_group(self, key: str) -> dict[str, Any]:
+        """One value an instance, for every group."""
+        return {name: nest(self.found[key][:, s].tolist(), self.shape) for s, name in enumerate(self.names)}
+
+    def gaps(self, key: str) -> Any:
+        """First group minus second; a table over all pairs when there are more than two, zero for one group."""
+        rate, names = self.found[key], self.names
+        if len(names) == 1:
+            return nest([0.0] * len(rate), self.shape)
+        pairs = {
+            f"{names[i]} - {names[j]}": nest((rate[:, i] - rate[:, j]).tolist(), self.shape)
+            for i, j in itertools.combinations(range(len(names)), 2)
+        }
+        return pairs if len(pairs) > 1 else next(iter(pairs.values()))
 
 
 def shape_of(spec: Mapping[str, Any]) -> tuple[int, ...]:

@@ -209,45 +209,24 @@ def pdf(code: int, p: np.ndarray, x: float) -> float:
 
 
 @njit(cache=True, nogil=True)
-def lower(code: int, p: np.ndarray) -> float:
-    """Left end of the support; for a normal, where the tail vanishes in double precision."""
+def ends(code: int, p: np.ndarray) -> tuple[float, float]:
+    """Ends of the support; of a normal, where the tails vanish in double precision."""
     if code == TEMPERED:
-        return _lower(int(p[0]), p[7:])
-    return _lower(code, p)
+        return _ends(int(p[0]), p[7:])
+    return _ends(code, p)
 
 
 @njit(cache=True, nogil=True)
-def _lower(code: int, p: np.ndarray) -> float:
+def _ends(code: int, p: np.ndarray) -> tuple[float, float]:
     if code == NORMAL:
-        return p[0] - NORMAL_REACH * p[1]
+        return p[0] - NORMAL_REACH * p[1], p[0] + NORMAL_REACH * p[1]
     if code == BETA:
-        return 0.0
+        return 0.0, 1.0
     if code == TRUNCNORM:
-        return p[2]
+        return p[2], p[3]
     if code == UNIFORM:
-        return p[0]
-    return p[1]
-
-
-@njit(cache=True, nogil=True)
-def upper(code: int, p: np.ndarray) -> float:
-    """Right end of the support; for a normal, where the tail vanishes in double precision."""
-    if code == TEMPERED:
-        return _upper(int(p[0]), p[7:])
-    return _upper(code, p)
-
-
-@njit(cache=True, nogil=True)
-def _upper(code: int, p: np.ndarray) -> float:
-    if code == NORMAL:
-        return p[0] + NORMAL_REACH * p[1]
-    if code == BETA:
-        return 1.0
-    if code == TRUNCNORM:
-        return p[3]
-    if code == UNIFORM:
-        return p[1]
-    return p[1 + int(p[0])]
+        return p[0], p[1]
+    return p[1], p[1 + int(p[0])]
 
 
 @njit(cache=True, nogil=True)

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
+
+from fairveil.arrays import Floats
+from fairveil.randomness import generator
+from fairveil.registry import names
+
+if TYPE_CHECKING:
+    from fairveil.data import Dataset
 
 
 def fit_logistic(
@@ -40,18 +49,18 @@ def scores(coefficients: np.ndarray, features: np.ndarray) -> np.ndarray:
     return 1.0 / (1.0 + np.exp(-np.clip(features @ coefficients[:-1] + coefficients[-1], -40.0, 40.0)))
 
 
-def dataset(name: str, seed: int, rows: int | None) -> tuple[object, bool]:
+def dataset(name: str, seed: int, rows: int | None) -> tuple[Dataset, Floats, bool]:
     """A data set by name, or its generated stand-in (``synthetic-<name>``) when the files are not there.
 
-    Returns the data and whether it is real; ``rows`` keeps a fixed random part.
+    Returns the data, its labels (1 for the last category of the target) and whether it is real; ``rows`` keeps a fixed
+    random part.
     """
     from fairveil.data import available, load
-    from fairveil.randomness import generator
-    from fairveil.registry import names
 
     real = name in names("dataset") and available(name)
     stand_in = name if name.startswith("synthetic-") else f"synthetic-{name}"
     data = load(name) if real else load(stand_in, seed=seed)
     if rows is not None and rows < len(data):
         data = data.take(np.sort(generator(seed, "rows", name).permutation(len(data))[:rows]))
-    return data, real
+    labels = np.asarray(data[data.target]) == data.column(data.target).categories[-1]
+    return data, labels.astype(float), real

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fairveil.compiling import njit
-from fairveil.dynamics.kernels import BETA, both, cdf, logpdf, lower, pdf, sf, upper
+from fairveil.dynamics.kernels import BETA, both, cdf, ends, logpdf, pdf, sf
 
 
 class Pair(NamedTuple):
@@ -32,8 +32,30 @@ def log_ratio(pair: Pair, x: float) -> float:
         return value
     top, bottom = logpdf(pair.c1, pair.p1, x), logpdf(pair.c0, pair.p0, x)
     if top == -math.inf and bottom == -math.inf:
-        return -math.inf if x <= lower(pair.c1, pair.p1) else math.inf
+        return -math.inf if x <= ends(pair.c1, pair.p1)[0] else math.inf
     return top - bottom
+
+
+@njit(cache=True, nogil=True)
+def lead(below0: float, above0: float, below1: float, above1: float) -> float:
+    """F0 - F1, what looking qualified gains an unqualified person, without cancellation in the tails."""
+    return below0 - below1 if below0 < 0.5 else above1 - above0
+
+
+@njit(cache=True, nogil=True)
+def outer(w: float, first: tuple[float, float], second: tuple[float, float]) -> tuple[float, float]:
+    """Ends of a mixture's support from the ends of its parts."""
+    if w == 0.0:
+        return first
+    if w == 1.0:
+        return second
+    return min(first[0], second[0]), max(first[1], second[1])
+
+
+@njit(cache=True, nogil=True)
+def reach(w: float, pair: Pair) -> tuple[float, float]:
+    """Ends of the support of the mixture that puts weight w on the second distribution."""
+    return outer(w, ends(pair.c0, pair.p0), ends(pair.c1, pair.p1))
 
 
 @njit(cache=True, nogil=True)
@@ -108,7 +130,7 @@ def mixture_quantile(
 @njit(cache=True, nogil=True)
 def quantile(code: int, p: np.ndarray, level: float, tail: float) -> float:
     """The point where one distribution reaches a level; ``tail`` is 1 - level."""
-    left, right = lower(code, p), upper(code, p)
+    left, right = ends(code, p)
     return mixture_quantile(0.0, Pair(code, p, code, p), level, tail, left, right, 0.5 * (left + right))
 
 

@@ -18,6 +18,7 @@ from fairveil.dynamics import search
 from fairveil.dynamics import thresholds as rules
 from fairveil.dynamics.distributions import Distribution, distribution, stack
 from fairveil.dynamics.kernels import both, cdf
+from fairveil.dynamics.mixtures import lead
 from fairveil.dynamics.problem import CODES, FREE, LOSS_ABOVE, LOSS_BELOW, Instances, instance
 from fairveil.errors import SpecError
 from fairveil.fairness.notions import by_rule
@@ -73,9 +74,27 @@ class Population:
     def feature(self, instance: int, group: int, label: int) -> Distribution:
         return self.distributions[self.which[instance, group, label]]
 
+    def features(self, instance: int, group: int) -> tuple[Distribution, Distribution]:
+        """Features of a group's unqualified and of its qualified people."""
+        return self.feature(instance, group, 0), self.feature(instance, group, 1)
+
+    def reach(self, instance: int, group: int) -> tuple[float, float]:
+        """The interval on which a group's features can lie, whatever the label."""
+        f0, f1 = self.features(instance, group)
+        return min(f0.reach[0], f1.reach[0]), max(f0.reach[1], f1.reach[1])
+
     def cost_of(self, instance: int, group: int) -> Distribution | None:
         row = self.cost[instance, group]
         return None if row < 0 else self.distributions[row]
+
+    def each(self, of: Callable[..., Any], rows: np.ndarray) -> np.ndarray:
+        """Something of every group of every instance that depends on distributions alone; ``rows`` name them.
+
+        Distributions that repeat are looked at once.
+        """
+        kinds, place = np.unique(rows.reshape(-1, rows.shape[-1]), axis=0, return_inverse=True)
+        found = np.array([of(*(self.distributions[row] for row in kind)) for kind in kinds])
+        return found[place.reshape(-1)].reshape(self.share.shape)
 
     def select(self, rows: np.ndarray) -> Population:
         """Some instances of the batch."""
@@ -258,7 +277,7 @@ def _measure(
             i, j, c = which[k, s, 0], which[k, s, 1], cost[k, s]
             below0, above0 = both(codes[i], params[i], theta[k, s])
             below1, above1 = both(codes[j], params[j], theta[k, s])
-            gap = below0 - below1 if below0 < 0.5 else above1 - above0
+            gap = lead(below0, above0, below1, above1)
             fraud = cdf(codes[c], params[c], gap) if c >= 0 else 0.0
             rest = 1.0 - alpha[k, s]
             out[0, k, s], out[1, k, s], out[2, k, s], out[3, k, s] = below0, below1, above0, above1

@@ -14,8 +14,8 @@ import math
 import numpy as np
 
 from fairveil.compiling import njit
-from fairveil.dynamics.kernels import NORMAL, both, cdf, lower, pdf, upper
-from fairveil.dynamics.mixtures import Pair, mixture_pdf
+from fairveil.dynamics.kernels import NORMAL, both, cdf, ends, pdf
+from fairveil.dynamics.mixtures import Pair, lead, mixture_pdf, outer
 from fairveil.dynamics.problem import (
     FREE,
     SIMPLE,
@@ -32,10 +32,10 @@ from fairveil.dynamics.problem import (
 
 @njit(cache=True, nogil=True)
 def benefit(pair: Pair, x: float) -> float:
-    """F0(x) - F1(x): what an unqualified person gains by looking qualified, without cancellation in the tails."""
+    """F0(x) - F1(x): what an unqualified person gains by looking qualified."""
     below0, above0 = both(pair.c0, pair.p0, x)
     below1, above1 = both(pair.c1, pair.p1, x)
-    return below0 - below1 if below0 < 0.5 else above1 - above0
+    return lead(below0, above0, below1, above1)
 
 
 @njit(cache=True, nogil=True)
@@ -51,9 +51,15 @@ def value(at: Stakes, x: float) -> float:
     """Utility of threshold x in one group."""
     below0, above0 = both(at.pair.c0, at.pair.p0, x)
     below1, above1 = both(at.pair.c1, at.pair.p1, x)
+    return _worth(at, below0, above0, below1, above1)
+
+
+@njit(cache=True, nogil=True)
+def _worth(at: Stakes, below0: float, above0: float, below1: float, above1: float) -> float:
+    """Utility of a threshold from the masses of both labels below and above it."""
     total = at.gain * at.alpha * above1 - at.loss * (1.0 - at.alpha) * above0
     if at.cost_code >= 0:
-        gap = below0 - below1 if below0 < 0.5 else above1 - above0
+        gap = lead(below0, above0, below1, above1)
         total -= at.loss * (1.0 - at.alpha) * gap * cdf(at.cost_code, at.cost_params, gap)
     return total
 
@@ -77,17 +83,15 @@ _GOLD = 0.5 * (math.sqrt(5.0) - 1.0)
 @njit(cache=True, nogil=True)
 def span(kind: int, alpha: float, pair: Pair) -> tuple[float, float]:
     """Where a threshold of this group can matter: the support of the rate, normals cut at REACH deviations."""
-    a0 = pair.p0[0] - REACH * pair.p0[1] if pair.c0 == NORMAL else lower(pair.c0, pair.p0)
-    a1 = pair.p1[0] - REACH * pair.p1[1] if pair.c1 == NORMAL else lower(pair.c1, pair.p1)
-    b0 = pair.p0[0] + REACH * pair.p0[1] if pair.c0 == NORMAL else upper(pair.c0, pair.p0)
-    b1 = pair.p1[0] + REACH * pair.p1[1] if pair.c1 == NORMAL else upper(pair.c1, pair.p1)
-    if kind not in (FREE, SIMPLE):
-        w = weight(kind, alpha)
-        if w == 1.0:
-            return a1, b1
-        if w == 0.0:
-            return a0, b0
-    return min(a0, a1), max(b0, b1)
+    w = 0.5 if kind in (FREE, SIMPLE) else weight(kind, alpha)
+    return outer(w, _covered(pair.c0, pair.p0), _covered(pair.c1, pair.p1))
+
+
+@njit(cache=True, nogil=True)
+def _covered(code: int, p: np.ndarray) -> tuple[float, float]:
+    if code == NORMAL:
+        return p[0] - REACH * p[1], p[0] + REACH * p[1]
+    return ends(code, p)
 
 
 @njit(cache=True, nogil=True)
@@ -142,11 +146,7 @@ def _tabulate(kind: int, at: Stakes, x: np.ndarray, u: np.ndarray, level: np.nda
     for k in range(x.size):
         below0, above0 = both(pair.c0, pair.p0, x[k])
         below1, above1 = both(pair.c1, pair.p1, x[k])
-        total = at.gain * at.alpha * above1 - at.loss * (1.0 - at.alpha) * above0
-        if at.cost_code >= 0:
-            gap = below0 - below1 if below0 < 0.5 else above1 - above0
-            total -= at.loss * (1.0 - at.alpha) * gap * cdf(at.cost_code, at.cost_params, gap)
-        u[k] = total
+        u[k] = _worth(at, below0, above0, below1, above1)
         if kind == SIMPLE:
             level[k] = x[k]
         else:

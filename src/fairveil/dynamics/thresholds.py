@@ -13,8 +13,8 @@ import math
 import numpy as np
 
 from fairveil.compiling import njit
-from fairveil.dynamics.kernels import NORMAL, lower, pdf, sf, upper
-from fairveil.dynamics.mixtures import Pair, log_ratio, mixture_pdf
+from fairveil.dynamics.kernels import NORMAL, ends, pdf, sf
+from fairveil.dynamics.mixtures import Pair, log_ratio, mixture_pdf, reach
 from fairveil.dynamics.problem import (
     DP,
     FPR,
@@ -37,8 +37,9 @@ _SCAN, _RESCANS = 257, 8
 @njit(cache=True, nogil=True)
 def free(alpha: float, pair: Pair, gain: float, loss: float) -> float:
     """Unconstrained threshold: gain alpha f1 = loss (1 - alpha) f0 inside the overlap, else an end of it."""
-    left = max(lower(pair.c0, pair.p0), lower(pair.c1, pair.p1))
-    right = min(upper(pair.c0, pair.p0), upper(pair.c1, pair.p1))
+    low0, high0 = ends(pair.c0, pair.p0)
+    low1, high1 = ends(pair.c1, pair.p1)
+    left, right = max(low0, low1), min(high0, high1)
     if alpha >= 1.0 or left > right:
         return left
     if alpha <= 0.0:
@@ -178,16 +179,7 @@ def _bracket(
         if below(problem, last, out[last], s, out[s]):
             last = s
     for s in range(groups):
-        pair = features(problem, s)
-        w = weight(problem.kind, problem.alpha[s])
-        lo0, lo1, hi0, hi1 = (
-            lower(pair.c0, pair.p0),
-            lower(pair.c1, pair.p1),
-            upper(pair.c0, pair.p0),
-            upper(pair.c1, pair.p1),
-        )
-        low[s] = lo1 if w == 1.0 else (lo0 if w == 0.0 else min(lo0, lo1))
-        high[s] = hi1 if w == 1.0 else (hi0 if w == 0.0 else max(hi0, hi1))
+        low[s], high[s] = reach(weight(problem.kind, problem.alpha[s]), features(problem, s))
     spread(problem, first, out[first], low, high, start)
     spread(problem, last, out[last], low, high, stop)
 
@@ -264,10 +256,8 @@ def equal_loss(problem: Instance, out: np.ndarray) -> None:
             below = False
         elif not below and problem.alpha[s] < target:
             below = True
-        if below:
-            near, far = out[s], min(lower(pair.c0, pair.p0), lower(pair.c1, pair.p1))
-        else:
-            near, far = out[s], max(upper(pair.c0, pair.p0), upper(pair.c1, pair.p1))
+        left, right = reach(0.5, pair)
+        near, far = out[s], left if below else right
         for _ in range(200):
             x = 0.5 * (near + far)
             if x in (near, far):
@@ -282,7 +272,8 @@ def equal_loss(problem: Instance, out: np.ndarray) -> None:
 @njit(cache=True, nogil=True, inline="always")
 def _unit(c: int, p: np.ndarray) -> float:
     """A length on which a distribution changes."""
-    return p[1] if c == NORMAL else 0.1 * (upper(c, p) - lower(c, p))
+    low, high = ends(c, p)
+    return p[1] if c == NORMAL else 0.1 * (high - low)
 
 
 @njit(cache=True, nogil=True)
@@ -304,8 +295,7 @@ def follow(problem: Instance, out: np.ndarray) -> bool:
         elif problem.kind == FPR:
             price = problem.loss * (1.0 - problem.alpha[s])
         size += problem.share[s] * price
-        low[s] = min(lower(pair.c0, pair.p0), lower(pair.c1, pair.p1))
-        high[s] = max(upper(pair.c0, pair.p0), upper(pair.c1, pair.p1))
+        low[s], high[s] = reach(0.5, pair)
         length = min(_unit(pair.c0, pair.p0), _unit(pair.c1, pair.p1))
         density = mixture_pdf(weight(problem.kind, problem.alpha[s]), pair, out[s]) * length
         if not 0.0 < density < math.inf:

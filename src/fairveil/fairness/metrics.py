@@ -1,4 +1,4 @@
-"""How differently a classifier treats groups: selection, error and hit rates by group, and the gaps between them.
+"""How differently a classifier treats groups: rates by group, the gaps between them, and the report that tells both.
 
 Labels are 0 or 1; a decision is 0 or 1, or the probability of 1 under a randomised rule, and rates are expected rates
 then. A rate over an empty set of people is NaN and takes no part in a gap; `unestimable` names it. The definitions
@@ -18,14 +18,22 @@ from fairveil.arrays import Floats, Ints
 from fairveil.errors import InputError
 from fairveil.fairness.groups import Groups, Sensitive, cells, share, wilson
 from fairveil.fairness.notions import NOTIONS, Notion
-from fairveil.frames import Drawable, frame_of
+from fairveil.frames import Drawable, Kind, frame_of
+from fairveil.privacy.guarantee import Guarantee
 from fairveil.registry import register
 
 CONSTRAINED = tuple(notion for notion in NOTIONS if notion.labels)
 """Notions that rates by label say."""
 SINGLE = {notion.name: notion.labels[0] for notion in CONSTRAINED if len(notion.labels) == 1}
 """Notions of one constraint, with the labels of the people it is about."""
-RATES = ("selected", "error", "true_positive", "false_positive")
+NOBODY = {
+    "selected": "nobody is in this group",
+    "error": "nobody is in this group",
+    "true_positive": "nobody in this group has label 1",
+    "false_positive": "nobody in this group has label 0",
+}
+"""Why a group can lack a rate."""
+RATES = tuple(NOBODY)
 ACCEPTED = {(0, 1): "selected", (1,): "true_positive", (0,): "false_positive"}
 """The rate of acceptance of the people of these labels."""
 
@@ -47,24 +55,25 @@ class GroupRates(Drawable):
     false_positive: Floats
     positives: Ints
 
+    def rate(self, name: str) -> Floats:
+        """One of `RATES` by its name."""
+        found: Floats = getattr(self, name)
+        return found
+
+    def behind(self, name: str) -> Ints:
+        """How many people of each group a rate rests on."""
+        return {"true_positive": self.positives, "false_positive": self.count - self.positives}.get(name, self.count)
+
     def of(self, labels: tuple[int, ...]) -> Floats:
         """Acceptance rates of the people of these labels."""
-        rates: Floats = getattr(self, ACCEPTED[labels])
-        return rates
+        return self.rate(ACCEPTED[labels])
 
     def to_frame(self) -> Any:
         """One row a group: people, rates, and 95 % intervals of what a rate says about people like them (Wilson)."""
-        behind = {
-            "selected": self.count,
-            "error": self.count,
-            "true_positive": self.positives,
-            "false_positive": self.count - self.positives,
-        }
         table: dict[str, Any] = {"group": self.names, "count": self.count}
-        for name, people in behind.items():
-            rate = getattr(self, name)
-            low, high = wilson(rate, people.astype(np.float64))
-            table |= {name: rate, f"{name}_low": low, f"{name}_high": high}
+        for name in RATES:
+            low, high = wilson(self.rate(name), self.behind(name).astype(np.float64))
+            table |= {name: self.rate(name), f"{name}_low": low, f"{name}_high": high}
         rows = [dict(zip(table, row)) for row in zip(*table.values(), strict=True)]
         return frame_of(rows, "rates by group", "raw")
 
@@ -75,26 +84,20 @@ class GroupRates(Drawable):
 
     def difference(self) -> dict[str, float | None]:
         """Largest minus smallest rate, as ``MetricFrame.difference()``; None where no group has the rate."""
-        return {name: gap(getattr(self, name)) for name in RATES}
+        return {name: gap(self.rate(name)) for name in RATES}
 
     def ratio(self) -> dict[str, float | None]:
         """Smallest over largest rate, as ``MetricFrame.ratio()``; None where no group has the rate above 0."""
         found: dict[str, float | None] = {}
         for name in RATES:
-            known = getattr(self, name)[~np.isnan(getattr(self, name))]
+            known = self.rate(name)[~np.isnan(self.rate(name))]
             found[name] = float(known.min() / known.max()) if len(known) and known.max() > 0 else None
         return found
 
     def to_dict(self) -> dict[str, dict[str, float]]:
         """Plain numbers by group."""
         return {
-            name: {
-                "count": int(self.count[i]),
-                "selected": float(self.selected[i]),
-                "error": float(self.error[i]),
-                "true_positive": float(self.true_positive[i]),
-                "false_positive": float(self.false_positive[i]),
-            }
+            name: {"count": int(self.count[i]), **{rate: float(self.rate(rate)[i]) for rate in RATES}}
             for i, name in enumerate(self.names)
         }
 
@@ -161,15 +164,9 @@ def unestimable(rates: GroupRates) -> dict[str, dict[str, str]]:
     >>> unestimable(group_rates([1, 0, 0], [1, 0, 0], ["a", "a", "b"]))
     {'true_positive': {'b': 'nobody in this group has label 1'}}
     """
-    reasons = {
-        "selected": (rates.count, "nobody is in this group"),
-        "error": (rates.count, "nobody is in this group"),
-        "true_positive": (rates.positives, "nobody in this group has label 1"),
-        "false_positive": (rates.count - rates.positives, "nobody in this group has label 0"),
-    }
     found: dict[str, dict[str, str]] = {}
-    for rate, (people, reason) in reasons.items():
-        empty = {name: reason for name, count in zip(rates.names, people, strict=True) if count == 0}
+    for rate, reason in NOBODY.items():
+        empty = {name: reason for name, count in zip(rates.names, rates.behind(rate), strict=True) if count == 0}
         if empty:
             found[rate] = empty
     return found
@@ -242,3 +239,42 @@ def chances_of(values: ArrayLike, name: str = "decision") -> Floats:
     if array.ndim != 1 or array.dtype.kind not in "biuf" or not ((array >= 0) & (array <= 1)).all():
         raise InputError("decisions are 0 or 1, or the probability of 1", path=name, allowed="a vector in [0, 1]")
     return array.astype(np.float64)
+
+
+class GroupReport(dict[str, Any], Drawable):
+    """What `report_` of a classifier holds; ``kind`` says whether it was released with noise or counted as it is.
+
+    >>> found = GroupReport("private", error=0.2, by_group={"a": {"count": 40.0, "selected": 0.5}})
+    >>> found["error"], found.kind
+    (0.2, 'private')
+    """
+
+    promise = ""
+    """What it cost and whom that protects, in words for a title."""
+
+    def __init__(self, kind: Kind, **found: Any) -> None:
+        super().__init__(found)
+        self.kind: Kind = kind
+
+    def under(self, promise: Guarantee, *, simulated: bool) -> GroupReport:
+        """The same report with what it cost; seeded noise makes it a simulation."""
+        self.promise = str(promise)
+        self.kind = "simulated" if simulated else self.kind
+        return self
+
+    def __reduce__(self) -> Any:
+        return _again, (self.kind, dict(self), self.promise)
+
+    def to_frame(self) -> Any:
+        """One row a group where it has groups, else one row a notion of fairness."""
+        if "by_group" in self:
+            rows = [{"group": name, **rates} for name, rates in self["by_group"].items()]
+        else:
+            rows = [{"notion": name, "gap": gap} for name, gap in self["discrimination"].items()]
+        return frame_of(rows, "report by group", self.kind, error=self["error"])
+
+
+def _again(kind: Kind, found: dict[str, Any], promise: str = "") -> GroupReport:
+    made = GroupReport(kind, **found)
+    made.promise = promise
+    return made

@@ -17,8 +17,7 @@ from fairveil.federated.coordinator import OPERATOR, check_folder, message_probl
 from fairveil.federated.journal import FolderLock, replace_file
 from fairveil.federated.message import Message
 from fairveil.federated.plan import Plan, Worker
-from fairveil.federated.secure_block import KeyGone, SecureBlock
-from fairveil.federated.secure_sum import masked_content
+from fairveil.federated.secure_sum import KeyGone, SecureBlock, masked_content
 from fairveil.federated.signing import SigningKey
 from fairveil.federated.wire import Answer, LogPart, Statement, table, within
 from fairveil.ledger import Ledger

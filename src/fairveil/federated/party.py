@@ -111,13 +111,13 @@ class Union(NamedTuple):
     masks: Callable[[int], NDArray[np.uint64]]
     """As many masks as the block has numbers."""
 
-
-def check_union(stored: str, union: Union, block: str) -> None:
-    """Refuse another union for a block whose numbers are stored."""
-    if stored != union.digest:
-        raise PrivacyError(
-            "this block is in another union for ever", path="union", given=block, allowed="one union a block"
-        )
+    def check_part(self, party: int, colluding: int, called: str) -> None:
+        """Refuse a union without this party, or one that is small enough for all others to collude."""
+        if party not in self.parties or len(self.parties) <= colluding:
+            raise PrivacyError(
+                f"this {called} has no part in this union", path="union", given=list(self.parties),
+                allowed="itself among more parties than may collude",
+            )  # fmt: skip
 
 
 class Party(ABC):

@@ -151,13 +151,17 @@ class Claim:
         return cls(text, where, margin, settled, settled, note, refuted_by="numbers for which the margin is 0 or less")
 
     @classmethod
+    def around(cls, text: str, where: str, margin: float, reach: float, note: str = "", **facts: Any) -> Claim:
+        """A margin with a band that reaches as far to both sides."""
+        return cls(text, where, margin, margin - reach, margin + reach, note, **facts)
+
+    @classmethod
     def difference(
         cls, text: str, where: str, larger: float, larger_std: float, smaller: float, smaller_std: float, note: str = ""
     ) -> Claim:
         """'``smaller`` is below ``larger``': both are means with the standard errors of those means."""
-        margin = float(larger) - float(smaller)
         reach = 1.96 * math.hypot(larger_std, smaller_std)
-        return cls(text, where, margin, margin - reach, margin + reach, note)
+        return cls.around(text, where, float(larger) - float(smaller), reach, note)
 
     @classmethod
     def illustration(cls, text: str, where: str, margin: float, why: str) -> Claim:
@@ -267,6 +271,24 @@ def line(name: str, result: dict[str, Any], series: str) -> Line:
     return Line(name, x, tuple(found["y"]), tuple(found.get("low", ())), tuple(found.get("high", ())))
 
 
+def courses(results: Results, series: str) -> tuple[Line, ...]:
+    """A curve of every result, by its label."""
+    return tuple(line(name, result, series) for name, result in results.items())
+
+
+def labelled(results: Results, start: str = "", end: str = "") -> Results:
+    """The results whose labels begin and end so, by the rest of their labels.
+
+    >>> labelled({"a, T = 1": {}, "b, T = 1": {}, "a, T = 2": {}}, end=", T = 1")
+    {'a': {}, 'b': {}}
+    """
+    return {
+        label.removeprefix(start).removesuffix(end): result
+        for label, result in results.items()
+        if label.startswith(start) and label.endswith(end)
+    }
+
+
 def is_course(result: dict[str, Any], metric: str) -> bool:
     """Does a list metric run over time (its last value is where it ended), or over arms or groups?"""
     return f"{metric}_std" in result["metrics"] or any(metric.startswith(name) for name in result["series"])
@@ -291,11 +313,19 @@ def time_axis(result: dict[str, Any]) -> tuple[str, bool]:
     return unit or "step", wide and unit is not None
 
 
-def last(result: dict[str, Any], metric: str) -> tuple[float, float]:
-    """The value of a metric at the last checkpoint and the standard error of that mean over runs.
+def last(result: dict[str, Any], metric: str, key: str | None = None) -> tuple[float, float]:
+    """A metric (of a course the last value, of a table the one under ``key``) and the standard error of its mean.
 
     ``<metric>_std`` is the standard deviation over runs (for Nash regret, of its jackknife pseudo-values), everywhere.
     """
-    value = result["metrics"][metric][-1]
-    spread = result["metrics"].get(f"{metric}_std", [0.0])[-1]
-    return float(value), float(spread) / math.sqrt(result["spec"]["runs"])
+    value, spread = result["metrics"][metric], result["metrics"].get(f"{metric}_std")
+    if key is not None:
+        value, spread = value[key], spread[key]
+    if isinstance(value, list):
+        value, spread = value[-1], spread and spread[-1]
+    return float(value), float(spread or 0.0) / math.sqrt(result["spec"]["runs"])
+
+
+def below(text: str, where: str, larger: Spec, smaller: Spec, metric: str, note: str = "") -> Claim:
+    """'``smaller`` has less of this metric than ``larger``': both are results."""
+    return Claim.difference(text, where, *last(larger, metric), *last(smaller, metric), note)

@@ -13,14 +13,12 @@ from rich.table import Column
 from rich.table import Table as RichTable
 
 from fairveil.fairness.notions import by_rule
-from fairveil.lab.artefact import Chart, Claim, Picture, Table, last, line
+from fairveil.lab.artefact import Chart, Picture, Results, Table, below, courses, labelled, last
 from fairveil.lab.report import Section, write_report
 from fairveil.running.engines import Engine
 from fairveil.running.progress import Progress
 from fairveil.running.runner import run_many
 from fairveil.running.store import ResultStore
-
-Results = dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -163,13 +161,13 @@ def tour(folder: Path, engine: Engine, console: Console, progress: Progress) -> 
         console.print(f"  {text}")
     found = run_many(_in_turn(), engine=engine, store=store, progress=progress)
     for chapter in CHAPTERS:
-        results = {label: found[f"{chapter.name}: {label}"] for label in chapter.specs}
+        results = labelled(found, f"{chapter.name}: ")
         for label, result in results.items():
             closing.add_row(
-                f"{chapter.name}: {chapter.metric}", label, f"{_last(result, chapter.metric):.4g}", promise(result)
+                f"{chapter.name}: {chapter.metric}", label, f"{last(result, chapter.metric)[0]:.4g}", promise(result)
             )
         sections.append(_section(chapter, results))
-    longterm = {word: found[f"years: {word}"] for word in LONGTERM}
+    longterm = labelled(found, "years: ")
     for label, result in longterm.items():
         closing.add_row("ten years: share of group a", label, f"{_share(result)[-1]:.3f}", "")
     sections.append(_longterm_section(longterm))
@@ -205,25 +203,17 @@ def promise(result: dict[str, Any]) -> str:
     )
 
 
-def _last(result: dict[str, Any], metric: str) -> float:
-    return float(result["metrics"][metric][-1])
-
-
 def _share(result: dict[str, Any]) -> list[float]:
     return [float(value) for value in result["series"]["share_a"]["y"]]
 
 
 def _section(chapter: Chapter, results: Results) -> Section:
-    curves = tuple(line(label, result, chapter.metric) for label, result in results.items())
+    curves = courses(results, chapter.metric)
     words = chapter.metric.replace("_", " ")
     chart: Picture = Chart(words, chapter.axis, words, curves, log_x=True)
-    better = Claim.difference(
-        f"{chapter.ours.removeprefix('ours: ')} (ours) is below {chapter.printed.removeprefix('as published: ')} "
-        "as published",
-        "this tour",
-        *last(results[chapter.printed], chapter.metric),
-        *last(results[chapter.ours], chapter.metric),
-    )
+    ours, theirs = chapter.ours.removeprefix("ours: "), chapter.printed.removeprefix("as published: ")
+    text = f"{ours} (ours) is below {theirs} as published"
+    better = below(text, "this tour", results[chapter.printed], results[chapter.ours], chapter.metric)
     promises = [(label, result["guarantee"]) for label, result in results.items() if result["guarantee"] is not None]
     return Section(
         chapter.name, chapter.title, text=[chapter.text], pictures=[chart], claims=[better], guarantees=promises
@@ -231,9 +221,9 @@ def _section(chapter: Chapter, results: Results) -> Section:
 
 
 def _longterm_section(results: Results) -> Section:
-    lines = tuple(line(label, result, "share_a") for label, result in results.items())
+    curves = courses(results, "share_a")
     text = "Both groups arrive in equal numbers. A person stays with the probability of having been judged correctly."
-    chart = Chart("share of group a among those who are left", "years", "share of group a", lines)
+    chart = Chart("share of group a among those who are left", "years", "share of group a", curves)
     return Section("ten-years", YEARS[0], text=[text], pictures=[chart])
 
 

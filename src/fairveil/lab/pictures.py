@@ -11,8 +11,7 @@ from typing import Any
 
 from fairveil.bandits.estimates import Estimates
 from fairveil.errors import InputError
-from fairveil.fairness.metrics import GroupRates
-from fairveil.fairness.reports import GroupReport
+from fairveil.fairness.metrics import GroupRates, GroupReport
 from fairveil.frames import Kind, check_may_be_seen, frame_of
 from fairveil.lab import compare
 from fairveil.lab.artefact import Chart, Line

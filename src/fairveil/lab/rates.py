@@ -106,10 +106,8 @@ def _kept(text: str, where: str, instances: list[list[Point]], note: str) -> Cla
 def growth_below(text: str, where: str, points: Sequence[Point], limit: float = 1.0) -> Claim:
     """'the value grows more slowly than size ** ``limit``'."""
     slope, error = exponent(points)
-    margin = limit - slope
     against = f"an exponent above {limit:g}"
-    found = Claim(text, where, margin, margin - 1.96 * error, margin + 1.96 * error, f"exponent {slope:.2f}")
-    return replace(found, refuted_by=against)
+    return Claim.around(text, where, limit - slope, 1.96 * error, f"exponent {slope:.2f}", refuted_by=against)
 
 
 def within(text: str, where: str, values: Sequence[float], factor: float, note: str = "") -> Claim:

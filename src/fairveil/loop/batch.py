@@ -12,11 +12,10 @@ from fairveil.loop.events import ERASED, FROZEN, NEVER, OF_ITS_CONTENT, PENDING,
 from fairveil.loop.facts import Facts, Status
 from fairveil.loop.guards import Serving, fallback
 from fairveil.loop.places import Placing
-from fairveil.loop.play import Choice, kept_choice, own_choice, without_closed
+from fairveil.loop.play import Choice, answer_unread, kept_choice, own_choice, without_closed
 from fairveil.loop.problems import Closed, EventReused, Invalid, OutOfRange, RewardDiffers
 from fairveil.loop.requests import Ask
 from fairveil.loop.seats import Seating, due_seats
-from fairveil.loop.stand_in import answer_unread
 from fairveil.loop.storage import Transaction
 from fairveil.randomness import Generator
 

@@ -17,9 +17,8 @@ from fairveil.loop.batch import Batch
 from fairveil.loop.events import ERASED, NEVER, PENDING
 from fairveil.loop.facts import Facts, Status
 from fairveil.loop.pages import DIGEST, Pages, without_page
-from fairveil.loop.play import CandidatesPlay
+from fairveil.loop.play import CandidatesPlay, stand_in
 from fairveil.loop.seats import MAY_SETTLE, PAGE, due_seats
-from fairveil.loop.stand_in import stand_in
 from fairveil.loop.storage import Driver
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
@@ -187,7 +186,7 @@ def _pages(facts: Facts, driver: Driver, epoch: int, block: Block, state: State)
     """The rows of a block in the order of rounds or seats, under these numbers; one that settled unused is left out.
 
     For one that is not learned for what was in it, or of which nothing is left among candidates, something public
-    stands there (`fairveil.loop.stand_in`). One that is erased has no reward.
+    stands there (`fairveil.loop.play`). One that is erased has no reward.
     """
     number, where, values = _rows(facts, epoch, block)
     query = (

@@ -13,7 +13,7 @@ from fairveil.loop.clock import LONGEST, seconds_of
 from fairveil.loop.guards import Allocation, Share
 from fairveil.loop.kept import RAW
 from fairveil.loop.reporting import Reports
-from fairveil.reports.groups import Declared
+from fairveil.reports.rows import Declared
 
 Mode = Literal["shadow", "apprentice", "online", "frozen", "paused"]
 MODES = ("shadow", "apprentice", "online", "frozen", "paused")

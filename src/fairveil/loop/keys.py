@@ -1,16 +1,28 @@
-"""Keyed hashes of ids: the store never holds an id of an event or a person in clear."""
+"""Keyed hashes of ids: the store never holds an id of an event or a person in clear.
+
+After a change of keys rows that stand under an old key are found by it, and go by the new one from then on. Ids are not
+stored, so nothing can be hashed again at once. Whoever comes back brings the id: in the transaction of that request the
+rows of the event and of the people in it get their new names, before anything is looked up. All processes write under
+the new key, so no row under an old one is ever added.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from fairveil.errors import SpecError
 from fairveil.loop.problems import StorageFailed
+
+if TYPE_CHECKING:
+    from fairveil.loop.pages import Pages
+    from fairveil.loop.requests import Ask
+    from fairveil.loop.storage import Transaction
 
 SIZE = 16
 
@@ -19,7 +31,7 @@ class Keys:
     """BLAKE2b under a secret of 32 bytes. Losing the secret makes old ids unrecognisable, not readable.
 
     ``old``: secrets of before a change. What is stored under one of them is found by it, and goes by the new one from
-    then on (`fairveil.loop.aliases`).
+    then on (`renamed`).
     """
 
     def __init__(self, secret: bytes, *old: bytes) -> None:
@@ -177,3 +189,57 @@ def _decoded(text: str, where: str) -> list[bytes]:
         return [bytes.fromhex(one) for one in text.split()] or [b""]
     except ValueError:
         raise SpecError("the key of a store cannot be read", path=where, allowed="64 hexadecimal digits") from None
+
+
+# After a change -------------------------------------------------------------------------------------------------------
+
+
+Pair = tuple[bytes, bytes]
+EVENTS = (("events", "key"), ("appearances", "event"), ("places", "event"))
+PEOPLE = (
+    ("subjects", "key"), ("appearances", "subject"), ("place_people", "key"), ("place_appearances", "subject")
+)  # fmt: skip
+"""Where events and people stand under keyed hashes."""
+
+
+class Aliases(NamedTuple):
+    """New and old key, of events and of people."""
+
+    events: tuple[Pair, ...] = ()
+    people: tuple[Pair, ...] = ()
+
+
+NO_ALIASES = Aliases()
+
+
+def aliases_of(ask: Ask) -> Aliases:
+    events = tuple((ask.key, old.key) for old in ask.older)
+    return Aliases(events, tuple(pair for old in ask.older for pair in zip(ask.mentioned, old.mentioned, strict=True)))
+
+
+def aliases_of_event(keys: Keys, id: str) -> Aliases:
+    return Aliases(events=tuple((keys.event(id), old.event(id)) for old in keys.old))
+
+
+def aliases_of_person(keys: Keys, id: str) -> Aliases:
+    return Aliases(people=tuple((keys.subject(id), old.subject(id)) for old in keys.old))
+
+
+def renamed(tx: Transaction, loop: int, given: Iterable[Aliases]) -> Aliases:
+    """Give rows their new names; gives all aliases together."""
+    known = [one for one in given if one is not NO_ALIASES]
+    if not known:
+        return NO_ALIASES
+    events = tuple(dict.fromkeys(pair for one in known for pair in one.events))
+    people = tuple(dict.fromkeys(pair for one in known for pair in one.people))
+    for places, pairs in ((EVENTS, events), (PEOPLE, people)):
+        for table, column in places if pairs else ():
+            statement = f"UPDATE {table} SET {column} = ? WHERE loop = ? AND {column} = ?"
+            tx.many(statement, [(new, loop, old) for new, old in pairs])
+    return Aliases(events, people)
+
+
+def released(pages: Pages, tx: Transaction, fresh: Sequence[bytes], aliases: Aliases) -> frozenset[bytes]:
+    """Which of these events a lost copy of the store has released under an old key."""
+    wanted = {old: new for new, old in aliases.events if new in set(fresh)}
+    return frozenset(wanted[old] for old in pages.among(tx, wanted)) if wanted else frozenset()

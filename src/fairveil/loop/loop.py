@@ -11,13 +11,13 @@ from fairveil.bandits.nash.closing import left_of, without
 from fairveil.errors import FairveilError, LedgerError, PrivacyError, SpecError
 from fairveil.ledger import Ledger
 from fairveil.loop import settle, trail
-from fairveil.loop.aliases import NO_ALIASES, Aliases, aliases_of, aliases_of_event, aliases_of_person, renamed
 from fairveil.loop.batch import Batch
 from fairveil.loop.blocks import adopt, draw, take_due
 from fairveil.loop.clock import SECOND
 from fairveil.loop.config import MODES
 from fairveil.loop.events import Event, Reply, RewardReply, stored_event
 from fairveil.loop.facts import Facts, Status
+from fairveil.loop.keys import NO_ALIASES, Aliases, aliases_of, aliases_of_event, aliases_of_person, renamed
 from fairveil.loop.pages import Pages
 from fairveil.loop.paying import note_budget
 from fairveil.loop.places import erase_person

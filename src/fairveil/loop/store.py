@@ -25,14 +25,13 @@ from fairveil.loop.facts import Facts, Status, first_tally
 from fairveil.loop.keys import Keys, find_secret
 from fairveil.loop.loop import Loop
 from fairveil.loop.marks import check_key, key_beside, latest_moment
-from fairveil.loop.memory import LoopMemory
+from fairveil.loop.memory import LoopMemory, Ticks
 from fairveil.loop.paying import check_accounts, check_newest, check_room, limit_of, write_budget
 from fairveil.loop.play import warm
 from fairveil.loop.problems import NameTaken, StorageFailed, UnknownLoop
 from fairveil.loop.settle import LONGEST_REST
 from fairveil.loop.storage import Driver, Transaction, bring_up_to_date, driver_of, noted
 from fairveil.loop.storage.driver import STATUS
-from fairveil.loop.ticks import Ticks
 from fairveil.loop.waiting import first_rounds
 from fairveil.loop.writer import Due, coins
 from fairveil.privacy.noise import Noise

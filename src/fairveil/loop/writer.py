@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from fairveil.errors import FairveilError
-from fairveil.loop.aliases import NO_ALIASES, Aliases, released, renamed
 from fairveil.loop.batch import FOREVER, Batch
 from fairveil.loop.clock import SECOND, Time
 from fairveil.loop.facts import Facts, Status
+from fairveil.loop.keys import NO_ALIASES, Aliases, released, renamed
 from fairveil.loop.pages import Pages
 from fairveil.loop.problems import Overloaded, UnknownEvent, UnknownLoop
 from fairveil.loop.storage import Driver, Transaction

@@ -9,13 +9,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from fairveil.arrays import Floats
-from fairveil.reports.exposure import exposure
-from fairveil.reports.figures import Apart, Figure, averaged, means_apart, rated, rates_apart
-from fairveil.reports.intervals import GroupSums, Limits, balanced
+from fairveil.reports.intervals import (
+    Apart,
+    Figure,
+    GroupSums,
+    Limits,
+    Tail,
+    averaged,
+    balanced,
+    estimable,
+    means_apart,
+    pair_alpha,
+    rated,
+    rates_apart,
+)
 from fairveil.reports.words import fairness_words
 
 if TYPE_CHECKING:
     from fairveil.reports.fairness import FairnessReport, PublicCounts
+
 
 SMALL = 0.02
 """Groups below this share of those shown are marked in an impact ratio."""
@@ -208,6 +220,121 @@ def _means(noisy: NoisyParts, chosen: Floats, chosen_noise: float) -> Figure | N
         return None
     count, noise = (chosen, chosen_noise) if answered is None else (answered, noisy.variance)
     return averaged(reward, count, noisy.variance, noise, noisy.report.level, noisy.report.price.laplace)
+
+
+class _Exposure(NamedTuple):
+    """Shares given and owed, of how many places; the noise of one sum, and of that number (0 where it is public)."""
+
+    played: Floats
+    deserved: Floats
+    places: float
+    own: float
+    loose: float
+
+    @property
+    def apart(self) -> Floats:
+        return self.played - self.deserved
+
+    @property
+    def spread(self) -> Floats:
+        """The variance by sampling of what they differ by."""
+        given, owed = np.clip(self.played, 0, 1), np.clip(self.deserved, 0, 1)
+        return np.maximum(given + owed - self.apart**2, 0.0) / self.places
+
+    def noise(self, value: Floats, sums: int = 1) -> Floats:
+        """The variance of the noise of shares that are made of so many sums."""
+        return (sums * self.own + value**2 * self.loose) / self.places**2
+
+    def alone(self, groups: int) -> float:
+        """The noise of one sum without the public total that all groups share."""
+        return self.own if self.loose else self.own * groups / max(groups - 1, 1)
+
+    def told(self, at: int, tail: Tail, known: bool) -> dict[str, Any]:
+        """One group's shares and their difference, and whether they can be estimated."""
+        figures = {
+            "played": (self.played, _binomial(self.played, self.places), self.noise(self.played), 0.0),
+            "deserved": (self.deserved, _binomial(self.deserved, self.places), self.noise(self.deserved), 0.0),
+            "difference": (self.apart, self.spread, self.noise(self.apart, 2), -1.0),
+        }
+        told = {key: _share(figure, at, tail, known) for key, figure in figures.items()}
+        return {**told, "status": "estimated" if known else "unestimable"}
+
+
+def exposure(noisy: NoisyParts, public: PublicCounts) -> dict[str, Any]:
+    """Shares by group, their difference, the gap between two groups and the distance over all of them."""
+    report, found = noisy.report, _shares(noisy, public)
+    groups, laplace, alpha = len(report.names), report.price.laplace, 1 - report.level
+    known = bool(estimable(np.array([found.places]), found.loose, laplace)[0])
+    tail, all_groups = Tail.at(alpha, laplace), Tail.at(alpha / groups, laplace)
+    apart, spread = found.apart, found.spread
+    rows = [{"name": name, **found.told(g, tail, known)} for g, name in enumerate(report.names)]
+    half = _half(all_groups, spread, found.noise(apart, 2))
+    distance: dict[str, float | None] = {
+        "value": float(np.abs(apart).sum()),
+        "low": float(np.maximum(np.abs(apart) - half, 0.0).sum()),
+        "high": min(2.0, float((np.abs(apart) + half).sum())),
+    }
+    gap = _exposure_gap(report.names, found, tail, Tail.at(pair_alpha(alpha, groups), laplace))
+    if not known:
+        gap = {"pair": None, "value": None, "low": 0.0, "high": 2.0, "left_out": list(report.names)}
+        distance = {"value": None, "low": 0.0, "high": 2.0}
+    margins = [
+        _exposure_margin(word, list(cells), report.names, found, tail, known) for word, cells in report.declared.margins
+    ]
+    return {"groups": rows, **({"margins": margins} if margins else {}), "gap": gap, "distance": distance}
+
+
+def _exposure_margin(name: str, held: list[int], names: tuple[str, ...], found: _Exposure, tail: Tail,
+            known: bool) -> dict[str, Any]:  # fmt: skip
+    """One margin: the sum of its cells, whose noise adds up (and shares the public total)."""
+    size, groups = len(held), len(names)
+    whole = found.own if found.loose else found.alone(groups) * (1 - size / groups)
+    played, deserved = (np.array([float(part[held].sum())]) for part in (found.played, found.deserved))
+    summed = found._replace(played=played, deserved=deserved, own=size * whole)
+    return {"name": name, "of": [names[cell] for cell in held], **summed.told(0, tail, known)}
+
+
+def _shares(noisy: NoisyParts, public: PublicCounts) -> _Exposure:
+    """With blanks nobody says how many places count: half of both totals does, with noise of its own."""
+    sums = [noisy.held(part) for part in ("played", "deserved")]
+    groups, v = len(noisy.report.names), noisy.variance
+    if noisy.report.blanks:
+        n = max(float(sums[0].sum() + sums[1].sum()) / 2, 1.0)
+        return _Exposure(sums[0] / n, sums[1] / n, n, v, groups * v / 2)
+    n = float(max(public.places, 1))
+    played, deserved = (balanced(one, float(public.places)) / n for one in sums)
+    return _Exposure(played, deserved, n, v * (1 - 1 / groups), 0.0)
+
+
+def _binomial(share: Floats, n: float) -> Floats:
+    return np.clip(share * (1 - share), 0.0, None) / n
+
+
+def _half(tail: Tail, sampling: Floats, noise: Floats) -> Floats:
+    return tail.z * np.sqrt(sampling + tail.factor**2 * noise)
+
+
+def _share(figure: tuple[Floats, Floats, Floats, float], at: int, tail: Tail, known: bool) -> dict[str, Any]:
+    value, sampling, noise, bottom = figure
+    if not known:
+        return {"value": None, "expected": [bottom, 1.0], "realised": [bottom, 1.0]}
+    middle, halves = float(value[at]), (_half(tail, sampling, noise), _half(tail, 0.0 * sampling, noise))
+    ends = [
+        [min(max(middle - half, bottom), 1.0), min(max(middle + half, bottom), 1.0)]
+        for half in (float(one[at]) for one in halves)
+    ]
+    return {"value": middle, "expected": ends[0], "realised": ends[1]}
+
+
+def _exposure_gap(names: tuple[str, ...], found: _Exposure, tail: Tail, shared: Tail) -> dict[str, Any]:
+    """Of all pairs of groups the one whose differences are furthest apart."""
+    apart = found.apart
+    most, least = int(apart.argmax()), int(apart.argmin())
+    wide = float(apart[most] - apart[least])
+    noise = (4 * found.alone(len(names)) + wide**2 * found.loose) / found.places**2
+    up, down = (one.z * math.sqrt(4 * float(found.spread.max()) + one.factor**2 * noise) for one in (tail, shared))
+    return {"pair": [names[most], names[least]], "value": wide,
+            "low": max(0.0, wide - down), "high": min(2.0, wide + up)}  # fmt: skip
 
 
 UNIT = (0.0, 1.0)

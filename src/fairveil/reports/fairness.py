@@ -35,9 +35,8 @@ from fairveil.privacy.guarantee import CHOSEN, Guarantee
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.vectors import ONE, NoisyVector, Price
 from fairveil.registry import register
-from fairveil.reports.groups import Declared
 from fairveil.reports.layout import Part, VectorLayout
-from fairveil.reports.rows import PlaceRows
+from fairveil.reports.rows import Declared, PlaceRows
 
 Family = Literal["meritocratic", "nash", "exposure"]
 Names = Annotated[tuple[str, ...], Strict(False)]

@@ -20,8 +20,7 @@ from fairveil.privacy.vectors import Price
 from fairveil.randomness import generator
 from fairveil.reports.evaluation import Evaluation
 from fairveil.reports.fairness import FairnessReport
-from fairveil.reports.figures import averaged, rated
-from fairveil.reports.intervals import GroupSums, Tail
+from fairveil.reports.intervals import GroupSums, Tail, averaged, rated
 from fairveil.reports.rows import PlaceRows
 
 RATES = (0.1, 0.5)

@@ -110,7 +110,7 @@ def _digest_of(path: str, _changed: int, _size: int) -> str:
 @lru_cache(maxsize=256)
 def _undamaged(name: str, places: tuple[tuple[str, int], ...]) -> bool:
     """Asked again only when a file has changed: it reads all of them."""
-    from fairveil.data.source import available
+    from fairveil.data.schema import available
 
     return available(name)
 

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from fairveil.errors import FairveilError, LedgerError
 from fairveil.ledger import Ledger
+from fairveil.loop.audits import Auditor
 from fairveil.loop.loop import Loop
 from fairveil.loop.marks import ready_mark
 from fairveil.loop.play import warm, warm_noise
@@ -28,9 +29,8 @@ from fairveil.loop.store import Store
 from fairveil.loop.tokens import Token
 from fairveil.service import cold, hot
 from fairveil.service.access import FRESH, Gate
-from fairveil.service.auditing import Auditor
 from fairveil.service.cold import Attachment, Request, encode_answer
-from fairveil.service.exchange import Exchange
+from fairveil.service.hot import Exchange
 from fairveil.service.messages import (
     SAFE,
     Answer,
@@ -45,14 +45,12 @@ from fairveil.service.messages import (
     read_body,
     refusal,
 )
-from fairveil.service.metrics import Metrics
+from fairveil.service.metrics import Metrics, trace_of, tracing
 from fairveil.service.pages import PAGES
 from fairveil.service.pages.site import Site, wants_page
-from fairveil.service.pumps import Pumps
+from fairveil.service.pumps import Pumps, Threads
 from fairveil.service.routes import Route, Router, declared, document, loop_of
 from fairveil.service.settings import Settings
-from fairveil.service.threads import Threads
-from fairveil.service.tracing import trace_of, tracing
 from fairveil.service.watch import Watch, no_answer
 
 ROUTES = declared(hot, cold)

@@ -16,7 +16,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from fairveil.errors import SpecError
-from fairveil.service.exchange import Exchange
+from fairveil.service.hot import Exchange
 from fairveil.service.messages import encode, problem
 
 HEADERS, LINES = 2**16, 100

@@ -1,12 +1,16 @@
 """The routes that every decision and every reward takes: parsed, checked, queued, answered, and nothing else.
 
-A handler makes items for the writer of a loop and says what the answer is once they are done. It neither waits nor
-writes: a request that came whole is answered without a task of its own (`fairveil.service.exchange`), any other by one.
+A handler makes items for the writer of a loop and says what the answer is once they are done; it neither waits nor
+writes. A request that came whole, as from a client that sends head and body together, is begun and ended by the event
+loop itself, without a task of its own (`Exchange`): what waits for the writer is a small object in the place of a
+future; what it needs of HTTP is one write. Whatever is anything else (a body in parts, a loop that is not in memory,
+requests one behind the other) takes the way of all others: the same checks, the same handlers, the same words.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,11 +19,13 @@ from fairveil.loop.loop import Loop
 from fairveil.loop.problems import EventReused, RewardDiffers
 from fairveil.loop.requests import DecisionRequest, DecisionsRequest, RewardRequest, RewardsRequest
 from fairveil.loop.writer import Item
-from fairveil.service.messages import JSON, Answer, Receive, Scope, Send, answer, encode, of_error, parse
+from fairveil.service.messages import JSON, Answer, Headers, Receive, Scope, Send, answer, encode, of_error, parse
 from fairveil.service.routes import EVENT, LOOP, route
 
 if TYPE_CHECKING:
+    from fairveil.loop.tokens import Token
     from fairveil.service.app import Service
+    from fairveil.service.door import Door
 
 REPLAYED = (*JSON, (b"idempotent-replayed", b"true"))
 _ALIVE = b'{"status":"alive"}'
@@ -139,3 +145,64 @@ def reply_bytes(reply: Reply) -> bytes:
         f"{_SIMULATED if reply.simulated else ''}}}"
     )
     return bytes(text.encode())
+
+
+# Without a task -------------------------------------------------------------------------------------------------------
+
+
+def _lines(headers: Headers) -> bytes:
+    return b"".join(b"%s: %s\r\n" % pair for pair in headers)
+
+
+_JSON_LINES = _lines(JSON)
+
+
+class _Nobody:
+    """What uvicorn tells when a connection ends; nobody waits for it here."""
+
+    def set(self) -> None:
+        pass
+
+
+class Exchange:
+    """One request at a door: what uvicorn asks of a request that is under way, and what a pump asks of a future."""
+
+    __slots__ = (
+        "asked", "began", "disconnected", "door", "keep_alive", "response_complete", "scope", "service", "template",
+        "token",
+    )  # fmt: skip
+    message_event = _Nobody()
+    token: Token
+    template: str
+
+    def __init__(self, door: Door, service: Service, scope: Scope, keep_alive: bool) -> None:
+        self.door, self.service, self.scope, self.keep_alive = door, service, scope, keep_alive
+        self.asked: Queued | None = None
+        self.response_complete = self.disconnected = False
+        self.began = time.perf_counter()
+
+    def done(self) -> bool:
+        return self.response_complete
+
+    def set_result(self, result: None) -> None:
+        """The last item is done."""
+        try:
+            assert self.asked is not None
+            found = self.asked.answer()
+        except Exception as error:  # of whatever kind: one request fails, with an answer, and nothing else
+            self.set_exception(error)
+        else:
+            self._end(found, "")
+
+    def set_exception(self, error: Exception) -> None:
+        found, request = self.service.failed(error, self.scope)
+        self._end(found, request)
+
+    def _end(self, found: Answer, request: str) -> None:
+        status, body, headers = found
+        self.response_complete, self.asked = True, None  # the connection holds this until its next request
+        door: Any = self.door
+        if not door.transport.is_closing():
+            lines = _JSON_LINES if headers is JSON else _lines(headers)
+            door.answer(status, lines, body, self.keep_alive and b"connection: close\r\n" not in lines)
+        self.service.told(self.scope, self.template, status, self.began, request, self.token)

@@ -48,6 +48,17 @@ def connect(path: str, pragmas: tuple[str, ...] = ()) -> Connection:
     return connection
 
 
+def tables_in(path: Path) -> frozenset[str]:
+    """Names of the tables in a file, read without a word to whoever works on it; none where it is no database."""
+    if not path.is_file():
+        return frozenset()
+    try:
+        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as found:
+            return frozenset(name for (name,) in found.execute("SELECT name FROM sqlite_master WHERE type = 'table'"))
+    except sqlite3.DatabaseError:
+        return frozenset()
+
+
 def durable(connection: Connection) -> bool:
     """Whether a commit returns only when it is on disk."""
     return int(connection.execute("PRAGMA synchronous").fetchone()[0]) >= FULL

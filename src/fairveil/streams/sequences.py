@@ -20,7 +20,7 @@ from fairveil.arrays import Floats
 from fairveil.configuration import configuration
 from fairveil.data.bikeshare import Bikeshare
 from fairveil.data.drive_cycles import DriveCycles
-from fairveil.data.source import Synthesis
+from fairveil.data.schema import Synthesis
 from fairveil.data.traffic import Traffic
 from fairveil.errors import SpecError
 from fairveil.fields import described

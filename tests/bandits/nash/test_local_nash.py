@@ -4,8 +4,9 @@ import math
 
 import pytest
 
-from fairveil.bandits.nash.local_nash import LocalNash, index
+from fairveil.bandits.nash.local_nash import LocalNash
 from fairveil.bandits.nash.optimism import optimistic_mean
+from fairveil.bandits.nash.private_nash import index
 from fairveil.privacy.events import NothingEvent
 
 

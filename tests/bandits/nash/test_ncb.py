@@ -5,8 +5,7 @@ import math
 import pytest
 
 from fairveil import registry
-from fairveil.bandits.nash.ncb import Ncb, Numbers, explored, index
-from fairveil.bandits.nash.ncb_printed import PrintedNcb
+from fairveil.bandits.nash.ncb import Ncb, Numbers, PrintedNcb, explored, index
 from fairveil.bandits.protocol import Round
 from fairveil.errors import HorizonError, SpecError
 from fairveil.randomness import generator

@@ -19,8 +19,7 @@ from fairveil.bandits.nash.ldp_ncb_printed import PrintedLdpNcb
 from fairveil.bandits.nash.ldp_ucb import LdpUcb
 from fairveil.bandits.nash.ldp_ucb_figure import FigureLdpUcb
 from fairveil.bandits.nash.local_nash import LocalNash
-from fairveil.bandits.nash.ncb import Ncb
-from fairveil.bandits.nash.ncb_printed import PrintedNcb
+from fairveil.bandits.nash.ncb import Ncb, PrintedNcb
 from fairveil.bandits.nash.private_nash import PrivateNash
 from fairveil.bandits.nash.ucb import Ucb
 from fairveil.bandits.simulate import Case, Streams

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 import fairveil
-from fairveil.dynamics import measure
+from fairveil.dynamics import draws, measure
 from fairveil.dynamics.participation import (
     GROWTH,
     Composition,
     Effort,
-    draws,
     fair_set,
     kernel_thresholds,
     limit,

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import fairveil
+from fairveil.dynamics import draws
 from fairveil.dynamics.qualification import (
     common_condition,
     common_rates,
     condition,
     constant_thresholds,
-    draws,
     endings,
     equalising,
     equilibria,

@@ -10,6 +10,7 @@ from fairveil.arrays import Floats
 from fairveil.bandits.facts import Fact, horizon
 from fairveil.bandits.feedback import AT_ONCE, Lateness
 from fairveil.bandits.protocol import Round
+from fairveil.configuration import unless
 from fairveil.randomness import Generator
 
 
@@ -36,10 +37,12 @@ class Environment(ABC):
         """What the groups of its people are called where it has people in groups."""
         return ()
 
+    declared: Any = unless("public")
+
     @property
     def drafted(self) -> bool:
         """Its ranges and names were read off the data and not yet declared public."""
-        return False
+        return bool(self.declared == "drafted")
 
     @property
     def caveats(self) -> tuple[str, ...]:

@@ -2,44 +2,41 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Strict
 
 from fairveil.bandits.meritocratic.scaling import Schema
-from fairveil.bandits.meritocratic.world import PooledPeople, RecordsEnvironment, scale_to_range, split_people
+from fairveil.bandits.meritocratic.world import RecordsEnvironment
 from fairveil.configuration import configuration
+from fairveil.data.public_columns import RARE, PublicColumn
 from fairveil.fields import Count, described
-from fairveil.randomness import generator
 from fairveil.registry import register
 
 Attribute = Literal["RAC1P", "SEX", "MAR", "ST"]
 
-# Code ranges of the data dictionary, then a declared typical value and spread: round figures for American workers,
-# not fitted to the records. (CAVEATS names what was settled after runs on these records.)
-CONTINUOUS = {
-    "AGEP": (17.0, 99.0, 43.0, 15.0),
-    "COW": (1.0, 8.0, 2.0, 2.0),
-    "SCHL": (1.0, 24.0, 18.5, 3.5),
-    "OCCP": (10.0, 9830.0, 4000.0, 2700.0),
-    "POBP": (1.0, 554.0, 60.0, 90.0),
-    "RELP": (0.0, 17.0, 3.0, 5.0),
-    "WKHP": (1.0, 99.0, 38.0, 13.0),
+# Code ranges of the data dictionary, then declared typical values, spreads and shares: round figures for American
+# workers, not fitted to the records. (CAVEATS names what was settled after runs on these records.)
+COLUMNS = {
+    "AGEP": PublicColumn(low=17.0, high=99.0, typical=43.0, spread=15.0),
+    "COW": PublicColumn(low=1.0, high=8.0, typical=2.0, spread=2.0),
+    "SCHL": PublicColumn(low=1.0, high=24.0, typical=18.5, spread=3.5),
+    "OCCP": PublicColumn(low=10.0, high=9830.0, typical=4000.0, spread=2700.0),
+    "POBP": PublicColumn(low=1.0, high=554.0, typical=60.0, spread=90.0),
+    "RELP": PublicColumn(low=0.0, high=17.0, typical=3.0, spread=5.0),
+    "WKHP": PublicColumn(low=1.0, high=99.0, typical=38.0, spread=13.0),
+    "MAR": PublicColumn(values=[1, 2, 3, 4, 5], shares=(0.51, 0.02, 0.1, 0.02, 0.35)),
+    "SEX": PublicColumn(values=[1, 2], shares=(0.5, 0.5)),
+    "RAC1P": PublicColumn(
+        values=[1, 2, 3, 4, 5, 6, 7, 8, 9], shares=(0.72, 0.13, 0.01, 0.01, 0.01, 0.06, 0.01, 0.05, 0.03)
+    ),
 }
-RARE = 0.3
-"""Least spread of an indicator: a rare one must not outweigh everything else for the few who have it."""
 CAVEATS = (
     ("reward_bound", "the range of the reward was settled after runs on these records"),
     ("spread", f"the least spread of a rare indicator, {RARE}, was settled after runs on these records"),
 )
-# Declared share of each code, round figures; the first code of a category is the redundant one.
-CATEGORIES = {
-    "MAR": {1: 0.51, 2: 0.02, 3: 0.1, 4: 0.02, 5: 0.35},
-    "SEX": {1: 0.5, 2: 0.5},
-    "RAC1P": {1: 0.72, 2: 0.13, 3: 0.01, 4: 0.01, 5: 0.01, 6: 0.06, 7: 0.01, 8: 0.05, 9: 0.03},
-}
 
 
 @register("environment", "census")
@@ -54,62 +51,18 @@ class Census(RecordsEnvironment):
     Reward noise has standard deviation 0.2. Needs the data set ``acs``.
     """
 
+    records, columns, off, target, standardised = "acs", COLUMNS, -1.0, "PINCP", True
+    known_attributes, reward_scale, settled = "RAC1P, SEX, MAR, ST", (0.0, 0.5), CAVEATS
+
     attributes: Annotated[tuple[Attribute, ...], Strict(False)] = described(
         "columns whose combinations are the groups", default=("RAC1P",)
     )
     minimum: Count = described("groups with fewer people are left out", default=1_500)
 
-    def __post_init__(self) -> None:
-        self.check_groups(self.attributes, "RAC1P, SEX, MAR, ST")
-
-    @property
-    def people_of_groups(self) -> PooledPeople:
-        return people(self.attributes, self.minimum, self.holdout, self.split_seed)
-
     @property
     def schema(self) -> Schema:
-        return census_schema(self.attributes)
-
-
-def census_schema(attributes: tuple[str, ...]) -> Schema:
-    """Public facts about the encoded columns; those of a group attribute are constant within a group."""
-    names, centre, spread, informative = [], [], [], []
-    for name, (low, high, typical, deviation) in CONTINUOUS.items():
-        names.append(name)
-        centre.append(2 * (typical - low) / (high - low) - 1)
-        spread.append(2 * deviation / (high - low))
-        informative.append(True)
-    for name, shares in CATEGORIES.items():
-        for position, (code, share) in enumerate(shares.items()):
-            names.append(f"{name}={code}")
-            centre.append(2 * share - 1)
-            spread.append(2 * max(float(np.sqrt(share * (1 - share))), RARE))
-            informative.append(position > 0 and name not in attributes)
-    names.append("constant")
-    width = len(names)
-    return Schema(
-        names=tuple(names),
-        low=np.array([-1.0] * (width - 1) + [1.0]),
-        high=np.ones(width),
-        centre=np.array([*centre, 1.0]),
-        spread=np.array([*spread, 1.0]),
-        informative=np.array([*informative, False]),
-        reward_centre=0.0,
-        reward_spread=0.5,
-        caveats=CAVEATS,
-    )
-
-
-@lru_cache(maxsize=4)
-def people(attributes: tuple[str, ...], minimum: int, holdout: float, split_seed: int) -> PooledPeople:
-    """Load, encode, split and group the records; the same for every run of a process."""
-    from fairveil import data
-
-    table = data.load("acs")
-    columns = [scale_to_range(table[name], low, high) for name, (low, high, _, _) in CONTINUOUS.items()]
-    for name, shares in CATEGORIES.items():
-        columns += [np.where(table[name] == code, 1.0, -1.0) for code in shares]
-    features = np.stack([*columns, np.ones(len(table))], axis=1)
-    chosen = {name: table[name].astype(np.int64) for name in attributes}
-    rng = generator(split_seed, "census", "holdout")
-    return split_people(features, table["PINCP"].astype(np.float64), chosen, minimum, holdout, rng, standardise=True)
+        """Indicators are -1 or +1, and the norm of a row follows from the ranges."""
+        made = super().schema
+        either = made.low == 0.0
+        low, centre = np.where(either, -1.0, made.low), np.where(either, 2 * made.centre - 1, made.centre)
+        return replace(made, low=low, centre=centre, spread=np.where(either, 2 * made.spread, made.spread), norm=None)

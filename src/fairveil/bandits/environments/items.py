@@ -122,10 +122,6 @@ class Items(ExposureEnvironment):
         return facts_of(self.columns).names
 
     @property
-    def drafted(self) -> bool:
-        return self.declared == "drafted"
-
-    @property
     def caveats(self) -> tuple[str, ...]:
         often = (OFTEN,) if self.order == "drawn" else ()
         return (*((DRAFTED,) if self.drafted else ()), *often)

@@ -166,10 +166,6 @@ class LoggedArms(ArmEnvironment):
         return (PUBLIC_ARMS, *((DRAFTED,) if self.drafted else read), *often, *refused)
 
     @property
-    def drafted(self) -> bool:
-        return self.declared == "drafted"
-
-    @property
     def lateness(self) -> Lateness:
         if self.window is None:
             return AT_ONCE

@@ -210,10 +210,6 @@ class People(PoolEnvironment):
         return self._members.groups
 
     @property
-    def drafted(self) -> bool:
-        return self.declared == "drafted"
-
-    @property
     def caveats(self) -> tuple[str, ...]:
         declared = math.prod(len(self.columns[name].values or ()) for name in self.groups_by)
         read = (GROUPS_READ,) if len(self.group_names) < declared else ()
@@ -222,19 +218,8 @@ class People(PoolEnvironment):
 
     @property
     def schema(self) -> Schema:
-        facts = facts_of(self.columns)
-        constant = np.array([owner in self.groups_by for owner in facts.owner])
-        return Schema(
-            names=facts.names,
-            low=facts.low,
-            high=facts.high,
-            centre=facts.centre,
-            spread=facts.spread,
-            informative=~(facts.redundant | constant),
-            reward_centre=(self.low + self.high) / 2,
-            reward_spread=(self.high - self.low) / 4,
-            norm=facts.norm,
-        )
+        middle, spread = (self.low + self.high) / 2, (self.high - self.low) / 4
+        return Schema.of(facts_of(self.columns), self.groups_by, reward_centre=middle, reward_spread=spread)
 
     # Rounds -----------------------------------------------------------------------------------------------------------
 

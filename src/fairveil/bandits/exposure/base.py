@@ -54,6 +54,10 @@ class ExposurePolicy(Setting):
         """Whether agents see the sum of all only."""
         return False
 
+    def noise_variance(self, release: int) -> float:
+        """Variance of the off-diagonal numbers of one agent's estimate at a release (from 1): none in exact sums."""
+        return 0.0
+
     def start(self) -> State:
         agents, dimension, width = self.agents, self.dimension, self.dimension + 1
         state: State = {

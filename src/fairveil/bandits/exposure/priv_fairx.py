@@ -70,28 +70,12 @@ def lemma_7(
     return shift, Radius(offset, level, none, high / low, 1 / (d * low))
 
 
-@register("policy", "priv-fairx")
 @configuration
-class PrivFairx(PrivatePolicy):
-    """Fed-FairX on noisy prefix sums: every synchronisation publishes all rows so far through a tree of noise.
-
-    Guarantee: (epsilon, delta) federated privacy of one interaction of one agent; the tree has the true number of
-    levels and exact Gaussian calibration, and the policy is frozen between synchronisations. ``local_raw=True``: own
-    raw rows since the last synchronisation are used; the promise then holds with the agent's other rows fixed.
-    ``confidence``: "weighted" (each direction by its own noise, see `fairveil.bandits.exposure.belief`), "lemma-7" (as
-    printed, no valid confidence set) or "dubey-pentland" (the lemma it comes from); the last two make eigenvalues
-    positive by a public shift, or ``definite="floor"``. Late rewards enter the next leaf.
-    Cost: one mu-GDP event per agent for all synchronisations. A release takes O(agents d^2), a message (d+1)^2 numbers.
-
-    >>> policy = PrivFairx(agents=10, dimension=5, horizon=100_000, epsilon=2.0, delta=0.1)
-    >>> round(policy.running.expected_std(1), 2), policy.guarantee().neighbours.value
-    (5.67, 'replace-interaction')
-
-    Reference: Solanki, Jain and Gujar, algorithms 1 and 2; corrections in docs/errata/fairx.md.
-    """
+class PrivFairxForm(PrivatePolicy):
+    """What all forms share: prefix sums, and the confidence sets that are made of them."""
 
     _: KW_ONLY
-    variant: Literal["sound"] = described("sound, printed, or the reading dubey-pentland", default="sound")
+    variant: str = described("the form of the algorithm", default="")
     local_raw: bool = described("use own raw rows since the last synchronisation: weaker neighbours", default=False)
     confidence: Confidence = described("how confidence sets are made", default="weighted")
     definite: Definite = described("how lemma 7 makes Gram matrices positive definite", default="shift")
@@ -100,35 +84,9 @@ class PrivFairx(PrivatePolicy):
         super().__post_init__()
         self.check_raw_trigger(False)
 
-    @classmethod
-    def example(cls) -> Any:
-        return cls(agents=3, dimension=2, horizon=200, epsilon=1.0, delta=1e-5, schedule="doubling")
-
     @property
     def uses_local(self) -> bool:
         return self.local_raw
-
-    @cached_property
-    def running(self) -> RunningSum:
-        return TreeSum(
-            self.room,
-            shape="symmetric",
-            dimension=self.dimension + 1,
-            bound=self.row_bound,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            refine=True,
-        )
-
-    def guarantee(self) -> Guarantee:
-        return Guarantee.approximate(
-            self.epsilon,
-            self.delta,
-            model="federated",
-            unit="one interaction of one agent",
-            neighbours=self.neighbours,
-            notes=(*self.notes(), self.definite_note()),
-        )
 
     def definite_note(self) -> str:
         """How released Gram matrices are made positive definite, in words."""
@@ -169,3 +127,46 @@ class PrivFairx(PrivatePolicy):
             return known._replace(kind=WEIGHTED, spread=variances * self.agents * self.noise_gain())
         shift, radius = self.published_sets(np.sqrt(variances))
         return known._replace(kind=PUBLISHED, spread=shift, radius=radius)
+
+
+@register("policy", "priv-fairx")
+@configuration
+class PrivFairx(PrivFairxForm):
+    """Fed-FairX on noisy prefix sums: every synchronisation publishes all rows so far through a tree of noise.
+
+    Guarantee: (epsilon, delta) federated privacy of one interaction of one agent; the tree has the true number of
+    levels and exact Gaussian calibration, and the policy is frozen between synchronisations. ``local_raw=True``: own
+    raw rows since the last synchronisation are used; the promise then holds with the agent's other rows fixed.
+    ``confidence``: "weighted" (each direction by its own noise, see `fairveil.bandits.exposure.belief`), "lemma-7" (as
+    printed, no valid confidence set) or "dubey-pentland" (the lemma it comes from); the last two make eigenvalues
+    positive by a public shift, or ``definite="floor"``. Late rewards enter the next leaf.
+    Cost: one mu-GDP event per agent for all synchronisations. A release takes O(agents d^2), a message (d+1)^2 numbers.
+
+    >>> policy = PrivFairx(agents=10, dimension=5, horizon=100_000, epsilon=2.0, delta=0.1)
+    >>> round(policy.running.expected_std(1), 2), policy.guarantee().neighbours.value
+    (5.67, 'replace-interaction')
+
+    Reference: Solanki, Jain and Gujar, algorithms 1 and 2; corrections in docs/errata/fairx.md.
+    """
+
+    _: KW_ONLY
+    variant: Literal["sound"] = described("sound, printed, or the reading dubey-pentland", default="sound")
+
+    @classmethod
+    def example(cls) -> Any:
+        return cls(agents=3, dimension=2, horizon=200, epsilon=1.0, delta=1e-5, schedule="doubling")
+
+    @cached_property
+    def running(self) -> RunningSum:
+        return TreeSum(
+            self.room,
+            shape="symmetric",
+            dimension=self.dimension + 1,
+            bound=self.row_bound,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            refine=True,
+        )
+
+    def guarantee(self) -> Guarantee:
+        return self.promised(self.definite_note())

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY
 from functools import cached_property
 from typing import Any, Literal
 
-from fairveil.bandits.exposure.priv_fairx import Confidence, PrivFairx
+from fairveil.bandits.exposure.priv_fairx import Confidence, PrivFairxForm
 from fairveil.configuration import configuration
 from fairveil.federated.schedules import Determinant
 from fairveil.fields import described
@@ -17,30 +17,12 @@ from fairveil.privacy.sums.tree import TreeSum
 from fairveil.registry import register
 
 
-@register("policy", "priv-fairx", variant="printed")
 @configuration
-class PrivFairxPrinted(PrivFairx):
-    """Priv-FairX as printed: its variance, lemma 7 to the letter, and an agent's own raw rows between synchronisations.
-
-    All four terms of the radius stand under one root, which leaves theta* outside the set far more often than stated
-    (privacy does not depend on it); ``variant="dubey-pentland"`` is the reading with a valid set.
-
-    Guarantee: mu-GDP with the agent's other rows fixed. The published variance of a node,
-    16 n (L^2+1)^2 ln(2/delta)^2 / eps^2 with n = 1 + ceil(log2 releases), is many times what its claim needs, so the
-    claim holds and the exact mu is stated; with a raw determinant trigger nothing is established.
-    Cost: one mu-GDP event per agent for all synchronisations. A release takes O(agents d^2), a message (d+1)^2 numbers.
-
-    >>> policy = PrivFairxPrinted(agents=10, dimension=5, horizon=100_000, epsilon=2.0, delta=0.1)
-    >>> round(policy.guarantee().mu, 3), policy.guarantee().neighbours.value
-    (0.162, 'replace-interaction-rows-fixed')
-
-    Reference: Solanki, Jain and Gujar, algorithms 1 and 2, lemma 7; findings in docs/errata/fairx.md.
-    """
+class PublishedPrivFairx(PrivFairxForm):
+    """What both readings of lemma 7 share: the published variance, and own raw rows."""
 
     _: KW_ONLY
-    variant: Literal["printed"] = described("the printed algorithm", default="printed")  # type: ignore[assignment]
     local_raw: bool = described("use own raw rows since the last synchronisation", default=True)
-    confidence: Confidence = described("how confidence sets are made", default="lemma-7")
 
     @classmethod
     def example(cls) -> Any:
@@ -79,9 +61,34 @@ class PrivFairxPrinted(PrivFairx):
         )
 
 
+@register("policy", "priv-fairx", variant="printed")
+@configuration
+class PrivFairxPrinted(PublishedPrivFairx):
+    """Priv-FairX as printed: its variance, lemma 7 to the letter, and an agent's own raw rows between synchronisations.
+
+    All four terms of the radius stand under one root, which leaves theta* outside the set far more often than stated
+    (privacy does not depend on it); ``variant="dubey-pentland"`` is the reading with a valid set.
+
+    Guarantee: mu-GDP with the agent's other rows fixed. The published variance of a node,
+    16 n (L^2+1)^2 ln(2/delta)^2 / eps^2 with n = 1 + ceil(log2 releases), is many times what its claim needs, so the
+    claim holds and the exact mu is stated; with a raw determinant trigger nothing is established.
+    Cost: one mu-GDP event per agent for all synchronisations. A release takes O(agents d^2), a message (d+1)^2 numbers.
+
+    >>> policy = PrivFairxPrinted(agents=10, dimension=5, horizon=100_000, epsilon=2.0, delta=0.1)
+    >>> round(policy.guarantee().mu, 3), policy.guarantee().neighbours.value
+    (0.162, 'replace-interaction-rows-fixed')
+
+    Reference: Solanki, Jain and Gujar, algorithms 1 and 2, lemma 7; findings in docs/errata/fairx.md.
+    """
+
+    _: KW_ONLY
+    variant: Literal["printed"] = described("the printed algorithm", default="printed")
+    confidence: Confidence = described("how confidence sets are made", default="lemma-7")
+
+
 @register("policy", "priv-fairx", variant="dubey-pentland")
 @configuration
-class PrivFairxDubeyPentland(PrivFairxPrinted):
+class PrivFairxDubeyPentland(PublishedPrivFairx):
     """Priv-FairX as printed but for lemma 7, which is read as proposition 2 of Dubey and Pentland (2020) has it.
 
     What the noise adds stands outside the root: a valid confidence set, and at the paper's setting a radius 240 times
@@ -96,5 +103,5 @@ class PrivFairxDubeyPentland(PrivFairxPrinted):
     """
 
     _: KW_ONLY
-    variant: Literal["dubey-pentland"] = described("the reading of lemma 7", default="dubey-pentland")  # type: ignore[assignment]
+    variant: Literal["dubey-pentland"] = described("the reading of lemma 7", default="dubey-pentland")
     confidence: Confidence = described("how confidence sets are made", default="dubey-pentland")

@@ -8,10 +8,9 @@ from typing import Any
 from fairveil.arrays import Ints
 from fairveil.bandits.exposure.agent import Agent
 from fairveil.bandits.exposure.batched_priv_fairx import BatchedPrivFairx
-from fairveil.errors import PrivacyError
-from fairveil.federated.party import MaskedNumbers, Union, check_union
-from fairveil.federated.secure_sum import as_words
-from fairveil.ledger import ReleaseLost, release_once
+from fairveil.federated.party import MaskedNumbers, Union
+from fairveil.federated.secure_sum import release_masked
+from fairveil.ledger import ReleaseLost
 from fairveil.privacy.noise import Noise
 from fairveil.state import State, copy_state
 
@@ -29,18 +28,13 @@ class SecureAgent(Agent):
 
     def contribute(self, union: Union, noise: Noise | None = None) -> MaskedNumbers | None:
         policy, sync = self.policy, self.syncs
-        if self.index not in union.parties or len(union.parties) <= policy.colluding:
-            raise PrivacyError(
-                "this agent has no part in this union", path="union", given=list(union.parties),
-                allowed="itself among more parties than may collude",
-            )  # fmt: skip
+        union.check_part(self.index, policy.colluding, "agent")
         rows, exact = int(self.state["rows"][self.index]), self.state["leaf"][self.index].copy()
 
-        def draw(source: Noise) -> dict[str, Any]:
+        def units(source: Noise) -> Ints:
             self._known = True
-            units = policy.exact_units(self.state, self.index)
-            shares = policy.share(len(union.parties)).draws(source)[0]
-            return {"masked": as_words(units + shares) + union.masks(len(units)), "union": union.digest, "rows": rows}
+            shares: Ints = policy.share(len(union.parties)).draws(source)[0]
+            return policy.exact_units(self.state, self.index) + shares
 
         def drawn(_: Any) -> State:
             """The rows are in the sum now; a personal agent remembers them, to take them off again."""
@@ -49,15 +43,14 @@ class SecureAgent(Agent):
                 after["block"][self.index] += exact
             return after
 
-        found = release_once(self.account, self.account.block(f"sync-{sync}"), draw, noise, resume=self._known)
+        found = release_masked(self.account, f"sync-{sync}", union, units, noise, resume=self._known, rows=rows)
         self._known = True
-        lost = isinstance(found.value, ReleaseLost)
-        if not lost:
-            check_union(found.value["union"], union, f"synchronisation {sync}")
         if self._contributed <= sync:
             self.state = found.answer(drawn=drawn, stored=lambda _: self._dropped(), lost=lambda _: self._dropped())
             self._contributed = sync + 1
-        return None if lost else MaskedNumbers(found.value["masked"], int(found.value["rows"]))
+        if isinstance(found.value, ReleaseLost):
+            return None
+        return MaskedNumbers(found.value["masked"], int(found.value["rows"]))
 
     def take_sum(self, parties: Sequence[int], total: Ints, rows: int) -> None:
         after = self._settled(parties)

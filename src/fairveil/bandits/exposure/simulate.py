@@ -20,7 +20,6 @@ from fairveil.bandits.feedback import AT_ONCE, NEVER, Lateness
 from fairveil.bandits.simulate import Case, Simulator, Streams
 from fairveil.fairness.exposure import merit_codes
 from fairveil.federated.schedules import NEVER as NO_TIME
-from fairveil.randomness import Generator
 from fairveil.state import State
 
 if TYPE_CHECKING:
@@ -103,7 +102,7 @@ class WholeRun(CompiledRun):
         noisy[planned.first, planned.second] += planned.noise[made - 1]
         noisy[planned.second, planned.first] = noisy[planned.first, planned.second]
         last = np.asarray(planned.times[made - 1])
-        variance = np.full(self.policy.agents, self.policy.noise_variance(made))  # type: ignore[attr-defined]
+        variance = np.full(self.policy.agents, self.policy.noise_variance(made))
         known = {"released": noisy, "variance": variance, "counted": np.full(2, float(last)), "last": last}
         return {**self.state, **known}
 
@@ -137,7 +136,7 @@ class LateRun(CompiledRun):
         super().__init__(policy, case, streams)
         lasts, late = self.truth.lasts, case.lateness
         decisions = decisions_until(case.rounds, lasts)
-        waits = all_waits(late, decisions, streams.arrivals)
+        waits = late.each_wait(decisions, streams.arrivals)
         own = np.arange(1, decisions + 1)
         settled = own + np.where((waits == NEVER) | late.hidden, late.window, waits)
         order = np.argsort(settled, kind="stable") if policy.by_seat else own - 1
@@ -179,13 +178,6 @@ class LateRun(CompiledRun):
         stage = self.stage(Gathered(leaves, self.state["local"]), self.answered, self.default, self.batch)
         self.advance_over(Span(first, last + 1, begin, end + 1, self.decided), stage)
         self.decided = goal
-
-
-def all_waits(lateness: Lateness, decisions: int, rng: Generator) -> Ints:
-    """The waits of all decisions as the step interface draws them, one after the other."""
-    if lateness.missing == 0 or lateness.law == "fixed":  # one kind of draw: a long one is many short ones
-        return lateness.waits(decisions, rng)
-    return np.concatenate([lateness.waits(1, rng) for _ in range(decisions)])
 
 
 def compiled_world(world: ExposureWorld, rounds: int) -> World:

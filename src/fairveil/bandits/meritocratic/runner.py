@@ -86,17 +86,12 @@ class Timetable:
     def of(self, chunk: Chunk) -> Times:
         """The times of these rounds; call it once for every chunk, in order."""
         own = np.arange(chunk.first + 1, chunk.first + len(chunk) + 1)
-        waits = self._waits(len(chunk))
+        waits = self.lateness.each_wait(len(chunk), self.rng)
         answered = (waits != NEVER) & (chunk.group >= 0).any(axis=1)
         over = own + self.lateness.window
         settles = over if self.lateness.hidden else np.where(answered, own + waits, over)
         default = self.lateness.default if self.lateness.treat == "default" else np.nan
         return Times(np.where(answered, own + waits, -1), settles, default)
-
-    def _waits(self, count: int) -> Ints:
-        if self.lateness.law == "fixed" or (self.lateness.law == "geometric" and self.lateness.missing == 0):
-            return self.lateness.waits(count, self.rng)
-        return np.concatenate([self.lateness.waits(1, self.rng) for _ in range(count)])
 
 
 class Rounds(NamedTuple):

@@ -10,7 +10,7 @@ What is public about the columns of a meritocratic world and its reward.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
@@ -20,6 +20,7 @@ from pydantic import BeforeValidator, Field, Strict
 from fairveil.arrays import Bools, Floats, Ints
 from fairveil.bandits.facts import Fact
 from fairveil.configuration import configuration
+from fairveil.data.public_columns import ColumnFacts
 from fairveil.errors import SpecError, at
 from fairveil.fields import Natural, Positive, Vector, described
 
@@ -44,6 +45,13 @@ class Schema:
     reward_spread: float
     norm: float | None = None
     caveats: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, facts: ColumnFacts, groups: Sequence[str], **more: Any) -> Schema:
+        """What declared columns say; those whose owner is in ``groups`` are constant within a group."""
+        constant = np.array([owner in groups for owner in facts.owner])
+        numbers = {name: getattr(facts, name) for name in ("names", "low", "high", "centre", "spread", "norm")}
+        return cls(informative=~(facts.redundant | constant), **numbers, **more)
 
     @property
     def bound(self) -> float:

@@ -9,13 +9,12 @@ attributes, with a hold-out for the true weights.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, Strict
 
 from fairveil.arrays import Floats, Ints
@@ -24,11 +23,12 @@ from fairveil.bandits.facts import AtLeast, Fact, Same
 from fairveil.bandits.feedback import AT_ONCE, Lateness
 from fairveil.bandits.meritocratic.scaling import FromSchema, Schema
 from fairveil.bandits.protocol import Candidate, Round
-from fairveil.configuration import configuration
+from fairveil.configuration import configuration, unless
+from fairveil.data.public_columns import PublicColumn, facts_of
 from fairveil.errors import SpecError
 from fairveil.fairness.ranks import relative_rank
 from fairveil.fields import Count, Natural, NonNegative, OpenUnit, described
-from fairveil.randomness import Generator
+from fairveil.randomness import Generator, generator
 
 Slots = Annotated[int, Strict(), Field(ge=1, le=64)]
 Present = Annotated[float, Strict(), Field(gt=0.0, le=1.0, allow_inf_nan=False)]
@@ -293,18 +293,53 @@ class PooledPeople(NamedTuple):
 
 @configuration
 class RecordsEnvironment(PoolEnvironment):
-    """Candidates are person records. A subclass names its ``attributes`` and loads, encodes and splits the records."""
+    """Candidates are person records. A subclass declares the data set, its public columns and the ``attributes`` whose
+    combinations are the groups.
+    """
 
     recorded = True
+    records: ClassVar[str]
+    """Name of the data set."""
+    columns: ClassVar[dict[str, PublicColumn]]
+    off: ClassVar[float] = 0.0
+    """What an indicator of a value is for people who have another one."""
+    target: ClassVar[str]
+    """Column of the reward, which is a linear score of it."""
+    standardised: ClassVar[bool] = False
+    """Whether the reward is moved to mean 0 and spread 1 of the hold-out."""
+    reward_scale: ClassVar[tuple[float, float]]
+    """Declared centre and spread of the reward."""
+    settled: ClassVar[tuple[tuple[str, str], ...]]
+    """Public numbers that were settled after looking at records, and the words for it."""
+    attributes = unless(())
+    known_attributes: ClassVar[str]
 
     _: KW_ONLY
     minimum: Count = described("groups with fewer people are left out", default=1_000)
     holdout: OpenUnit = described("share of the people on whom the true weights are fitted", default=0.2)
     split_seed: Natural = described("seed of that split", default=0)
 
+    def __post_init__(self) -> None:
+        """Attributes are given once each, and groups that join are known; loads records only if some group joins."""
+        if not self.attributes or len(set(self.attributes)) != len(self.attributes):
+            raise SpecError(
+                "groups need at least one attribute, each once",
+                path="attributes",
+                given=list(self.attributes),
+                allowed=self.known_attributes,
+            )
+        if self.joins:
+            self.check_joins()
+
+    @property
+    def schema(self) -> Schema:
+        centre, spread = self.reward_scale
+        facts = facts_of(self.columns)
+        return Schema.of(facts, self.attributes, reward_centre=centre, reward_spread=spread, caveats=self.settled)
+
     @property
     def people_of_groups(self) -> PooledPeople:
-        raise NotImplementedError
+        return _people(type(self), self.attributes, self.minimum, self.holdout, self.split_seed)
 
     @property
     def pool(self) -> Pool:
@@ -318,47 +353,30 @@ class RecordsEnvironment(PoolEnvironment):
     def group_names(self) -> tuple[str, ...]:
         return self.people_of_groups.groups
 
-    def check_groups(self, attributes: Sequence[str], allowed: str) -> None:
-        """Attributes are given once each, and groups that join are known; loads records only if some group joins."""
-        if not attributes or len(set(attributes)) != len(attributes):
-            raise SpecError(
-                "groups need at least one attribute, each once",
-                path="attributes",
-                given=list(attributes),
-                allowed=allowed,
-            )
-        if self.joins:
-            self.check_joins()
 
-
-def scale_to_range(values: NDArray[Any], low: float, high: float) -> Floats:
-    """Numbers clipped to their documented range and moved to [-1, 1]."""
-    return 2 * (np.clip(values.astype(np.float64), low, high) - low) / (high - low) - 1
-
-
-def split_people(
-    features: Floats,
-    target: Floats,
-    attributes: dict[str, NDArray[Any]],
-    minimum: int,
-    holdout: float,
-    rng: Generator,
-    standardise: bool,
+@lru_cache(maxsize=8)
+def _people(
+    kind: type[RecordsEnvironment], attributes: tuple[str, ...], minimum: int, holdout: float, split_seed: int
 ) -> PooledPeople:
-    """Fit theta* by least squares on a random hold-out and group the records that are left.
+    """Fit theta* by least squares on a random hold-out and group the records that are left; once in a process.
 
     A group is a combination of attribute values with at least ``minimum`` records in the whole data.
     """
-    held, played = np.split(rng.permutation(len(target)), [round(holdout * len(target))])
+    from fairveil import data
+
+    table = data.load(kind.records)
+    features, target = _encoded(table, kind.columns, kind.off), table[kind.target].astype(np.float64)
+    order = generator(split_seed, kind.name, "holdout").permutation(len(target))
+    held, played = np.split(order, [round(holdout * len(target))])
     aim = target[held]
-    if standardise:
+    if kind.standardised:
         aim = (aim - aim.mean()) / aim.std()
     # Indicators of a category sum to the constant column: a whisper of ridge makes the fit unique.
     gram = features[held].T @ features[held] + 1e-8 * len(held) * np.eye(features.shape[1])
     theta: Floats = np.linalg.solve(gram, features[held].T @ aim).astype(np.float64)
-    labels = np.array(
-        ["/".join(f"{name}={value}" for name, value in zip(attributes, row)) for row in zip(*attributes.values())]
-    )
+    known = (table[name] for name in attributes)  # names as they are, codes as whole numbers
+    rows = zip(*(column.astype(np.int64) if column.dtype.kind in "biuf" else column for column in known))
+    labels = np.array(["/".join(f"{name}={value}" for name, value in zip(attributes, row)) for row in rows])
     values, counts = np.unique(labels, return_counts=True)
     kept = values[counts >= minimum]
     if len(kept) < 2:
@@ -366,3 +384,14 @@ def split_people(
     inside = played[np.isin(labels[played], kept)]
     group = np.searchsorted(kept, labels[inside])
     return PooledPeople(Pool.of(features[inside], group, theta), theta, tuple(str(value) for value in kept))
+
+
+def _encoded(table: Any, columns: Mapping[str, PublicColumn], off: float) -> Floats:
+    """Numbers clipped to their documented range and moved to [-1, 1], values as indicators 1 or ``off``, a constant."""
+    found = []
+    for name, column in columns.items():
+        if column.values is None:
+            found.append(column.on_scale(table[name].astype(np.float64)))
+        else:
+            found += [np.where(table[name] == value, 1.0, off) for value in column.values]
+    return np.stack([*found, np.ones(len(table))], axis=1)

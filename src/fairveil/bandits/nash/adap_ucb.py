@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal, NamedTuple
 
-from fairveil.bandits.nash.base import global_guarantee
+from fairveil.bandits.nash.base import FORM_IN_WORDS, global_guarantee
 from fairveil.bandits.nash.blocks import Shape
 from fairveil.bandits.nash.episodes import ARRIVALS_IN_WORDS
 from fairveil.bandits.nash.index import index_of
@@ -31,9 +31,36 @@ def index(numbers, mean, n, log_now, draws):
     return mean + math.sqrt(level / (2.0 * n)) + level / (numbers.epsilon * n)
 
 
+@configuration
+class AdapUcbForm(WaitingPolicy):
+    """What both forms share: doubling blocks, each released once, in whose place the next one comes."""
+
+    arms: Count = described("number of treatments", example=3)
+    epsilon: Epsilon = described("budget of one reward", example=1.0)
+    alpha: Positive = described("how cautious the index is; larger explores more", default=3.1)
+    variant: str = described(FORM_IN_WORDS, default="")
+    strict: bool = described("refuse a reward outside [0, 1] instead of clipping it", default=False)
+    arrivals: Literal["public", "private"] = described(
+        "whether it is public that a reward arrived (else counts get noise too)", default="public"
+    )
+    released_by: Rule = described(RULE_IN_WORDS, default="blocks", key="release", later=True)
+
+    def shape(self) -> Shape:
+        return Shape(
+            success=self.success,
+            raw_first=False,
+            private_counts=self.hides_arrivals,
+            keep=False,
+            shuffle=False,
+            first=1,
+            growth=0.0,
+            pace=RISING,
+        )
+
+
 @register("policy", "adap-ucb")
 @configuration
-class AdapUcb(WaitingPolicy):
+class AdapUcb(AdapUcbForm):
     """UCB on block means that are released once, with Laplace noise, and replaced by the next block's.
 
     Guarantee: epsilon-DP (pure, global) for one user's reward; every reward, the first of each arm included, enters
@@ -48,30 +75,10 @@ class AdapUcb(WaitingPolicy):
     Reference: Azize and Basu 2022; errata: docs/errata/dp-ncb.md
     """
 
-    arms: Count = described("number of treatments", example=3)
-    epsilon: Epsilon = described("budget of one reward", example=1.0)
-    alpha: Positive = described("how cautious the index is; larger explores more", default=3.1)
-    variant: Literal["sound"] = described("which form of the algorithm: this one", default="sound")
-    strict: bool = described("refuse a reward outside [0, 1] instead of clipping it", default=False)
-    arrivals: Literal["public", "private"] = described(
-        "whether it is public that a reward arrived (else counts get noise too)", default="public"
-    )
-    released_by: Rule = described(RULE_IN_WORDS, default="blocks", key="release", later=True)
+    variant: Literal["sound"] = described(FORM_IN_WORDS, default="sound")
 
     def numbers(self) -> Numbers:
         return Numbers(self.alpha, self.release_epsilon)
-
-    def shape(self) -> Shape:
-        return Shape(
-            success=self.success,
-            raw_first=False,
-            private_counts=self.hides_arrivals,
-            keep=False,
-            shuffle=False,
-            first=1,
-            growth=0.0,
-            pace=RISING,
-        )
 
     def guarantee(self) -> Guarantee:
         return global_guarantee(self.epsilon, ARRIVALS_IN_WORDS[self.arrivals], *self.assumed, strict=self.strict)

@@ -6,8 +6,8 @@ import math
 from dataclasses import field
 from typing import Literal, NamedTuple
 
-from fairveil.bandits.nash.adap_ucb import AdapUcb
-from fairveil.bandits.nash.base import global_guarantee
+from fairveil.bandits.nash.adap_ucb import AdapUcbForm
+from fairveil.bandits.nash.base import FORM_IN_WORDS, global_guarantee
 from fairveil.bandits.nash.blocks import Shape
 from fairveil.bandits.nash.index import index_of
 from fairveil.configuration import configuration
@@ -31,7 +31,7 @@ def index(numbers, mean, n, log_now, draws):
 
 @register("policy", "adap-ucb", variant="figure")
 @configuration
-class FigureAdapUcb(AdapUcb):
+class FigureAdapUcb(AdapUcbForm):
     """UCB on block means, with the bonus of the DP-NCB figures and the first reward of every arm used without noise.
 
     Guarantee: not established, because the first reward of every arm is published as it is. Cost, time and memory as
@@ -43,12 +43,10 @@ class FigureAdapUcb(AdapUcb):
     Reference: DP-NCB, its experiments (2026), after Azize and Basu 2022; errata: docs/errata/dp-ncb.md
     """
 
-    variant: Literal["figure"] = described(  # type: ignore[assignment]
-        "which form of the algorithm: this one", default="figure"
-    )
+    variant: Literal["figure"] = described(FORM_IN_WORDS, default="figure")
     released_by: Literal["blocks"] = field(init=False, default="blocks")
 
-    def numbers(self) -> Numbers:  # type: ignore[override]
+    def numbers(self) -> Numbers:
         return Numbers(self.alpha)
 
     def shape(self) -> Shape:

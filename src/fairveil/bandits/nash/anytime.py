@@ -18,7 +18,7 @@ from fairveil.bandits.estimates import CONFIDENCE
 from fairveil.bandits.feedback import AT_ONCE
 from fairveil.bandits.nash.base import NashPolicy, world_of
 from fairveil.bandits.nash.tally import Stretch
-from fairveil.bandits.protocol import Decision, Feedback, Report, Round
+from fairveil.bandits.protocol import Decision, Feedback, Report, Round, drawn_evenly
 from fairveil.bandits.quotes import Noisy
 from fairveil.bandits.simulate import Case, Simulator, Streams
 from fairveil.configuration import configuration, describe
@@ -69,7 +69,7 @@ class Anytime(NashPolicy):
         return _window(json.dumps(self.inner, sort_keys=True), self.arms, size)
 
     @property
-    def released(self) -> tuple[str, ...]:  # type: ignore[override]
+    def released(self) -> tuple[str, ...]:
         inner = self.window(2).released
         return ("window", "released", *nest(INNER, dict.fromkeys(inner, np.zeros(0)))) if inner else ()
 
@@ -96,8 +96,7 @@ class Anytime(NashPolicy):
     def decide(self, state: State, round: Round, rng: Generator) -> Decision:
         size, start, uniform, _ = (int(value) for value in state["window"])
         if uniform or round.index >= start + size:  # past the window where the release that ends it was refused
-            law = np.full(self.arms, 1.0 / self.arms)
-            return Decision(int(rng.integers(0, self.arms)), 1.0 / self.arms, law, symmetric=True)
+            return drawn_evenly(self.arms, rng)
         return self.window(size).decide(nested(state, INNER), Round(round.index - start), rng)
 
     def report(self, feedback: Feedback, noise: Noise) -> Feedback | Report:

@@ -78,9 +78,7 @@ class EpisodePolicy(NashPolicy):
     (``ahead``), the watermark of what was handed over (``handed``), and the number of releases.
     """
 
-    clock: ClassVar[Clock] = "settled"
     closes_arms: ClassVar[bool] = True
-    released: ClassVar[tuple[str, ...]] = (*_KNOWN, "open", "ahead", "released")
     epsilon: Any
     strict: Any
     arrivals: Any
@@ -92,6 +90,14 @@ class EpisodePolicy(NashPolicy):
     @cached_property
     def _shape(self) -> Shape:
         return self.shape()
+
+    @property
+    def clock(self) -> Clock:
+        return "settled"
+
+    @property
+    def released(self) -> tuple[str, ...]:
+        return (*_KNOWN, "open", "ahead", "released")
 
     @property
     def hides_arrivals(self) -> bool:
@@ -325,7 +331,7 @@ class EpisodePolicy(NashPolicy):
         drawn = regular(case.lateness) or (case.lateness.even and not recorded)
         return case.spec["noise"] == "seeded" and drawn
 
-    def simulator(self, case: Case, streams: Streams) -> BlockSimulator | None:
+    def simulator(self, case: Case, streams: Streams) -> Simulator[Stretch] | None:
         return BlockSimulator(self, case, streams) if self.coarse(case) and streams.noise.stream is not None else None
 
     def place(self, case: Case) -> Place:

@@ -9,7 +9,7 @@ import numpy as np
 
 from fairveil.bandits.environments.arms import UNIT
 from fairveil.bandits.feedback import ARRIVALS_IN_WORDS
-from fairveil.bandits.nash.base import global_guarantee, laplace_scale
+from fairveil.bandits.nash.base import FORM_IN_WORDS, global_guarantee, laplace_scale
 from fairveil.bandits.nash.index import index_of
 from fairveil.bandits.nash.optimism import Evidence, block_looks
 from fairveil.bandits.nash.two_phases import ABOVE, TIMED, Exploration, Finish, TwoPhasePolicy
@@ -66,7 +66,7 @@ class GdpNcb(TwoPhasePolicy):
     epsilon: Epsilon = described("budget of one reward", example=1.0)
     c: NonNegative = described("weight of the confidence width", default=3.0)
     alpha: NonNegative = described("how cautious the index is; larger explores more", default=3.1)
-    variant: Literal["sound"] = described("which form of the algorithm: this one", default="sound")
+    variant: Literal["sound"] = described(FORM_IN_WORDS, default="sound")
     phase1: Literal["fixed", "threshold"] = described(
         "how the uniform phase ends: after a fixed number of rounds, or at a noisy threshold", default="fixed"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal, NamedTuple
 
-from fairveil.bandits.nash.base import global_guarantee
+from fairveil.bandits.nash.base import FORM_IN_WORDS, global_guarantee
 from fairveil.bandits.nash.gdp_ncb_printed import PublishedGdpNcb
 from fairveil.bandits.nash.index import index_of
 from fairveil.bandits.nash.two_phases import TIMED, Exploration, Finish
@@ -54,7 +54,7 @@ class FigureGdpNcb(PublishedGdpNcb):
     epsilon: Epsilon = described("budget of one reward", example=1.0)
     c: NonNegative = described("weight of the confidence width", default=3.0)
     alpha: NonNegative = described("how cautious the index is; larger explores more", default=3.1)
-    variant: Literal["figure"] = described("which form of the algorithm: this one", default="figure")
+    variant: Literal["figure"] = described(FORM_IN_WORDS, default="figure")
     phase_rounds: Count | None = described(
         "rounds of the uniform phase; the paper's number when left out", default=None
     )

@@ -6,7 +6,7 @@ import math
 from typing import Literal, NamedTuple
 
 from fairveil.bandits.environments.arms import UNIT
-from fairveil.bandits.nash.base import global_guarantee
+from fairveil.bandits.nash.base import FORM_IN_WORDS, global_guarantee
 from fairveil.bandits.nash.index import index_of
 from fairveil.bandits.nash.two_phases import FRESH, Exploration, Finish, TwoPhasePolicy
 from fairveil.configuration import configuration
@@ -73,7 +73,7 @@ class PrintedGdpNcb(PublishedGdpNcb):
     epsilon: Epsilon = described("budget of one reward", example=1.0)
     c: NonNegative = described("weight of the confidence width", default=3.0)
     alpha: NonNegative = described("how cautious the index is; larger explores more", default=3.1)
-    variant: Literal["printed"] = described("which form of the algorithm: this one", default="printed")
+    variant: Literal["printed"] = described(FORM_IN_WORDS, default="printed")
     phase_rounds: Count | None = described(
         "rounds of the uniform phase; the paper's number when left out", default=None
     )

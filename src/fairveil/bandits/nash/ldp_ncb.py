@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import ClassVar, Literal, NamedTuple
 
-from fairveil.bandits.nash.base import REPORTS_ARE_PUBLIC, local_guarantee
+from fairveil.bandits.nash.base import FORM_IN_WORDS, REPORTS_ARE_PUBLIC, local_guarantee
 from fairveil.bandits.nash.index import index_of
 from fairveil.bandits.nash.rounds import ONE_BIT, STILL, Habits
 from fairveil.bandits.nash.sequential import SequentialPolicy
@@ -37,9 +37,25 @@ def index(numbers, mean, n, log_now, draws):
     return decoded + bonus + numbers.width / root + numbers.cross / (root * math.sqrt(root))
 
 
+@configuration
+class LdpNcbForm(SequentialPolicy):
+    """What all forms share."""
+
+    horizon_free: ClassVar[bool] = False
+    local: ClassVar[bool] = True
+
+    arms: Count = described("number of treatments", example=3)
+    horizon: Count = described("number of rounds it is built for", example=1000)
+    epsilon: Epsilon = described("budget of one report", example=1.0)
+    c: Positive = described("weight of the confidence width", default=3.0)
+    alpha: Positive = described("how cautious the index is; larger explores more", default=3.1)
+    variant: str = described(FORM_IN_WORDS, default="")
+    strict: bool = described("refuse a reward outside [0, 1] instead of clipping it", default=False)
+
+
 @register("policy", "ldp-ncb")
 @configuration
-class LdpNcb(SequentialPolicy):
+class LdpNcb(LdpNcbForm):
     """Uniform exploration, then mean + Nash bonus + report bonus, on one random bit from every user.
 
     Guarantee: epsilon-DP (pure, local) for one user's reward: one random bit leaves the user.
@@ -55,16 +71,7 @@ class LdpNcb(SequentialPolicy):
     Reference: DP-NCB, Algorithm 2 (2026); errata: docs/errata/dp-ncb.md
     """
 
-    horizon_free: ClassVar[bool] = False
-    local: ClassVar[bool] = True
-
-    arms: Count = described("number of treatments", example=3)
-    horizon: Count = described("number of rounds it is built for", example=1000)
-    epsilon: Epsilon = described("budget of one report", example=1.0)
-    c: Positive = described("weight of the confidence width", default=3.0)
-    alpha: Positive = described("how cautious the index is; larger explores more", default=3.1)
-    variant: Literal["sound"] = described("which form of the algorithm: this one", default="sound")
-    strict: bool = described("refuse a reward outside [0, 1] instead of clipping it", default=False)
+    variant: Literal["sound"] = described(FORM_IN_WORDS, default="sound")
 
     def numbers(self) -> Numbers:
         mechanism, log_t = OneBit(epsilon=self.epsilon), math.log(self.horizon)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Literal, NamedTuple
 
-from fairveil.bandits.nash.base import local_guarantee
+from fairveil.bandits.nash.base import FORM_IN_WORDS, local_guarantee
 from fairveil.bandits.nash.index import index_of
-from fairveil.bandits.nash.ldp_ncb import LdpNcb
+from fairveil.bandits.nash.ldp_ncb import LdpNcbForm
 from fairveil.bandits.nash.ldp_ncb_printed import NOT_OFFERED
 from fairveil.bandits.nash.rounds import LAPLACE, STILL, Habits
 from fairveil.bandits.nash.sequential import laplace_success
@@ -36,7 +36,7 @@ def index(numbers, mean, n, log_now, draws):
 
 @register("policy", "ldp-ncb", variant="figure")
 @configuration
-class FigureLdpNcb(LdpNcb):
+class FigureLdpNcb(LdpNcbForm):
     """Uniform exploration, then mean + Nash bonus + report bonus, on Laplace reports.
 
     Guarantee: not established; kept to reproduce the DP-NCB curves. Cost: nothing is spent by the learner. Time and
@@ -49,16 +49,14 @@ class FigureLdpNcb(LdpNcb):
     Reference: DP-NCB, its experiments (2026); errata: docs/errata/dp-ncb.md
     """
 
-    variant: Literal["figure"] = described(  # type: ignore[assignment]
-        "which form of the algorithm: this one", default="figure"
-    )
+    variant: Literal["figure"] = described(FORM_IN_WORDS, default="figure")
 
     @property
     def window(self) -> int:
         """The bound on the uniform phase whose logarithm stands in the cross term."""
         return math.isqrt(self.horizon) + 1
 
-    def numbers(self) -> Numbers:  # type: ignore[override]
+    def numbers(self) -> Numbers:
         log_t = math.log(self.horizon)
         cross = 4 * self.c * (2 * self.alpha) ** 0.25 * math.log(self.window) ** 0.75 / math.sqrt(self.epsilon)
         nash, width = 2 * self.c * math.sqrt(2 * log_t), math.sqrt(8 * self.alpha * log_t) / self.epsilon

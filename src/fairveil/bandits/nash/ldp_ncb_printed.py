@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Literal, NamedTuple
 
-from fairveil.bandits.nash.base import local_guarantee
+from fairveil.bandits.nash.base import FORM_IN_WORDS, local_guarantee
 from fairveil.bandits.nash.index import explored_of, index_of, kept_of
-from fairveil.bandits.nash.ldp_ncb import LdpNcb
+from fairveil.bandits.nash.ldp_ncb import LdpNcbForm
 from fairveil.bandits.nash.rounds import LAPLACE, NO_LIMIT, STILL, Habits
 from fairveil.bandits.nash.sequential import laplace_success
 from fairveil.configuration import configuration
@@ -65,7 +65,7 @@ def kept(numbers, total, n, adaptive):
 
 @register("policy", "ldp-ncb", variant="printed")
 @configuration
-class PrintedLdpNcb(LdpNcb):
+class PrintedLdpNcb(LdpNcbForm):
     """Uniform exploration until the printed rule fires, then mean + Nash bonus + report bonus, on Laplace reports.
 
     Guarantee: not established; kept to reproduce Algorithm 2 of DP-NCB. Cost: nothing is spent by the learner. Time and
@@ -77,11 +77,9 @@ class PrintedLdpNcb(LdpNcb):
     Reference: DP-NCB, Algorithm 2 (2026); errata: docs/errata/dp-ncb.md
     """
 
-    variant: Literal["printed"] = described(  # type: ignore[assignment]
-        "which form of the algorithm: this one", default="printed"
-    )
+    variant: Literal["printed"] = described(FORM_IN_WORDS, default="printed")
 
-    def numbers(self) -> Numbers:  # type: ignore[override]
+    def numbers(self) -> Numbers:
         return Numbers(self.c, self.alpha, self.epsilon, math.log(self.horizon))
 
     def habits(self) -> Habits:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import ClassVar, Literal, NamedTuple
 
-from fairveil.bandits.nash.base import REPORTS_ARE_PUBLIC, local_guarantee
+from fairveil.bandits.nash.base import FORM_IN_WORDS, REPORTS_ARE_PUBLIC, local_guarantee
 from fairveil.bandits.nash.index import index_of
 from fairveil.bandits.nash.rounds import ONE_BIT, RISING, Habits
 from fairveil.bandits.nash.sequential import SequentialPolicy
@@ -31,9 +31,22 @@ def index(numbers, mean, n, log_now, draws):
     return decoded + math.sqrt(numbers.alpha * log_now / (2.0 * n)) / numbers.slope
 
 
+@configuration
+class LdpUcbForm(SequentialPolicy):
+    """What both forms share."""
+
+    local: ClassVar[bool] = True
+
+    arms: Count = described("number of treatments", example=3)
+    epsilon: Epsilon = described("budget of one report", example=1.0)
+    alpha: Positive = described("how cautious the index is; larger explores more", default=3.1)
+    variant: str = described(FORM_IN_WORDS, default="")
+    strict: bool = described("refuse a reward outside [0, 1] instead of clipping it", default=False)
+
+
 @register("policy", "ldp-ucb")
 @configuration
-class LdpUcb(SequentialPolicy):
+class LdpUcb(LdpUcbForm):
     """UCB on locally randomised rewards: decoded mean + sqrt(alpha ln t / (2 n)) (e^eps + 1)/(e^eps - 1).
 
     Guarantee: epsilon-DP (pure, local) for one user's reward: one random bit leaves the user.
@@ -46,13 +59,7 @@ class LdpUcb(SequentialPolicy):
     Reference: Ren, Zhou, Liu and Shroff 2020; errata: docs/errata/dp-ncb.md
     """
 
-    local: ClassVar[bool] = True
-
-    arms: Count = described("number of treatments", example=3)
-    epsilon: Epsilon = described("budget of one report", example=1.0)
-    alpha: Positive = described("how cautious the index is; larger explores more", default=3.1)
-    variant: Literal["sound"] = described("which form of the algorithm: this one", default="sound")
-    strict: bool = described("refuse a reward outside [0, 1] instead of clipping it", default=False)
+    variant: Literal["sound"] = described(FORM_IN_WORDS, default="sound")
 
     def numbers(self) -> Numbers:
         mechanism = OneBit(epsilon=self.epsilon)

@@ -7,9 +7,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from fairveil.bandits.nash.base import local_guarantee
+from fairveil.bandits.nash.base import FORM_IN_WORDS, local_guarantee
 from fairveil.bandits.nash.index import index_of, taken_of
-from fairveil.bandits.nash.ldp_ucb import LdpUcb
+from fairveil.bandits.nash.ldp_ucb import LdpUcbForm
 from fairveil.bandits.nash.rounds import LAPLACE, RISING, Habits
 from fairveil.bandits.nash.sequential import laplace_success
 from fairveil.configuration import configuration
@@ -43,7 +43,7 @@ def taken(numbers, report):
 
 @register("policy", "ldp-ucb", variant="figure")
 @configuration
-class FigureLdpUcb(LdpUcb):
+class FigureLdpUcb(LdpUcbForm):
     """UCB on Laplace reports clipped to [0, 1] one by one, bonus sqrt(32 ln t / n) / epsilon, forced pulls.
 
     Guarantee: not established; kept to reproduce the DP-NCB curves. Cost: nothing is spent by the learner. Time and
@@ -55,11 +55,9 @@ class FigureLdpUcb(LdpUcb):
     Reference: DP-NCB, its experiments (2026), after Ren, Zhou, Liu and Shroff 2020; errata: docs/errata/dp-ncb.md
     """
 
-    variant: Literal["figure"] = described(  # type: ignore[assignment]
-        "which form of the algorithm: this one", default="figure"
-    )
+    variant: Literal["figure"] = described(FORM_IN_WORDS, default="figure")
 
-    def numbers(self) -> Numbers:  # type: ignore[override]
+    def numbers(self) -> Numbers:
         return Numbers(self.epsilon)
 
     def habits(self) -> Habits:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from functools import cached_property
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
 from fairveil.bandits.nash.arrivals import PRIOR, Prior
 from fairveil.bandits.nash.base import (
@@ -16,8 +15,8 @@ from fairveil.bandits.nash.base import (
     world_of,
 )
 from fairveil.bandits.nash.blocks import Place, Shape, place_of
-from fairveil.bandits.nash.index import ceiling_of, index_of, rising_of
-from fairveil.bandits.nash.optimism import Evidence, optimistic_ceiling, optimistic_gain, optimistic_mean, report_looks
+from fairveil.bandits.nash.optimism import Evidence, report_looks
+from fairveil.bandits.nash.private_nash import Numbers
 from fairveil.bandits.nash.rounds import RISING
 from fairveil.bandits.nash.waiting import RULE_IN_WORDS, Rule, WaitingPolicy, by_arrival
 from fairveil.bandits.protocol import HEADER, Feedback, Report
@@ -33,33 +32,6 @@ from fairveil.registry import register
 from fairveil.state import State, nested
 
 
-class Numbers(NamedTuple):
-    """``exploration``: factor of the level."""
-
-    exploration: float
-    arms: int
-
-
-@index_of(Numbers)
-def index(numbers, mean, n, log_now, draws):
-    """The largest mean of bits at level exploration ln(t / (arms n)); the bits carry their noise already."""
-    level = numbers.exploration * max(0.0, log_now - math.log(numbers.arms * max(n, 1.0)))
-    return optimistic_mean(mean, n, 0, 1.0, level)
-
-
-@ceiling_of(Numbers)
-def ceiling(numbers, mean, n, log_now, draws):
-    """The index without its root."""
-    level = numbers.exploration * max(0.0, log_now - math.log(numbers.arms * max(n, 1.0)))
-    return optimistic_ceiling(mean, n, 0, 1.0, level)
-
-
-@rising_of(Numbers)
-def rising(numbers, mean, n, log_now, found):
-    """`optimistic_gain` in the logarithm of the round, which the level is linear in."""
-    return optimistic_gain(mean, found, log_now - math.log(numbers.arms * max(n, 1.0)))
-
-
 @register("policy", "local-nash")
 @configuration
 class LocalNash(WaitingPolicy):
@@ -70,11 +42,11 @@ class LocalNash(WaitingPolicy):
     Cost: nothing is spent by the learner. Decide O(log blocks), choice of an arm O(arms), memory O(arms + open blocks).
     Needs no horizon.
 
-    The mean of an arm's bits rises with its mean reward, so the index needs no decoding: it is the largest bit mean at
-    level ``exploration`` ln(t / (arms n)). The choice is made anew when an arm's rounds have grown by ``growth``, which
-    costs nothing in privacy and lets the simulator draw a block's bits at once. With ``release="arrivals"`` reports are
-    learned as they come, without pools; by blocks they wait until all of a block are in or can come no more. What is
-    under way is credited as in `private-nash`.
+    The mean of an arm's bits rises with its mean reward, so the index needs no decoding: it is that of `private-nash`
+    without noise draws, the largest bit mean at level ``exploration`` ln(t / (arms n)). The choice is made anew when an
+    arm's rounds have grown by ``growth``, which costs nothing in privacy and lets the simulator draw a block's bits at
+    once. With ``release="arrivals"`` reports are learned as they come, without pools; by blocks they wait until all of
+    a block are in or can come no more. What is under way is credited as in `private-nash`.
 
     >>> LocalNash(arms=3, epsilon=1.0).guarantee().model.value
     'local'
@@ -100,7 +72,7 @@ class LocalNash(WaitingPolicy):
         return OneBit(epsilon=self.epsilon)
 
     def numbers(self) -> Numbers:
-        return Numbers(self.exploration, self.arms)
+        return Numbers(self.exploration, 1.0, self.arms)  # of the bits as they are: no noise is drawn into their sum
 
     def shape(self) -> Shape:
         return Shape(success=0.0, keep=True, shuffle=True, growth=self.growth, pace=RISING)

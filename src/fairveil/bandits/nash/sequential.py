@@ -23,7 +23,7 @@ from fairveil.bandits.nash.base import (
 )
 from fairveil.bandits.nash.optimism import Evidence, report_looks
 from fairveil.bandits.nash.rounds import NO_LIMIT, ONE_BIT, RAW, Habits, RoundSimulator, best_arm, take_in
-from fairveil.bandits.protocol import Decision, Feedback, Report, Round, raw_feedback
+from fairveil.bandits.protocol import Decision, Feedback, Report, Round, drawn_evenly, raw_feedback
 from fairveil.bandits.quotes import Noisy
 from fairveil.bandits.simulate import Case, Streams
 from fairveil.configuration import unless
@@ -46,7 +46,7 @@ class SequentialPolicy(NashPolicy):
     epsilon: Any = unless(0.0)
 
     @property
-    def released(self) -> tuple[str, ...]:  # type: ignore[override]
+    def released(self) -> tuple[str, ...]:
         """A local policy has nothing but reports; the others publish nothing."""
         return ("counts", "sums", "phase") if self.local else ()
 
@@ -70,8 +70,7 @@ class SequentialPolicy(NashPolicy):
         if not self.horizon_free:
             check_horizon(round, self.horizon)
         if state["phase"][0] == 0 and not self._limit_reached(round.index):
-            law = np.full(self.arms, 1.0 / self.arms)
-            return Decision(int(rng.integers(0, self.arms)), 1.0 / self.arms, law, symmetric=True)
+            return drawn_evenly(self.arms, rng)
         log_now = math.log(round.index + 1.0)
         return Decision(int(best_arm(self._numbers, state["sums"], state["counts"], log_now)))
 

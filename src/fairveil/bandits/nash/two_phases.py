@@ -37,7 +37,7 @@ from fairveil.bandits.nash.blocks import (
 from fairveil.bandits.nash.late import compiled_lateness
 from fairveil.bandits.nash.rounds import STILL
 from fairveil.bandits.nash.tally import Stretch
-from fairveil.bandits.protocol import Decision, Feedback, Report, Round, raw_feedback
+from fairveil.bandits.protocol import Decision, Feedback, Report, Round, drawn_evenly, raw_feedback
 from fairveil.bandits.simulate import Case, Simulator, Streams
 from fairveil.compiling import njit
 from fairveil.privacy.events import Event, ParallelEvent, PureEvent
@@ -219,8 +219,7 @@ class TwoPhasePolicy(NashPolicy):
     def decide(self, state: State, round: Round, rng: Generator) -> Decision:
         check_horizon(round, self.horizon)
         if state["exploring"][0]:
-            law = np.full(self.arms, 1.0 / self.arms)
-            return Decision(int(rng.integers(0, self.arms)), 1.0 / self.arms, law, symmetric=True)
+            return drawn_evenly(self.arms, rng)
         return Decision(int(state["open"][ARM]))  # also past the block's end, where its release was refused
 
     def learn(self, state: State, feedback: Feedback | Report) -> State:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cached_property, wraps
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 
@@ -73,7 +73,7 @@ def _or_blocks(method: Method) -> Method:
             return method(self, state, *args, **more)
         return getattr(super(WaitingPolicy, self), method.__name__)(state, *args, **more)
 
-    return chosen  # type: ignore[return-value]
+    return cast(Method, chosen)
 
 
 def silent_rounds(state: State) -> Ints:
@@ -102,12 +102,12 @@ class WaitingPolicy(EpisodePolicy):
     """
 
     @property
-    def clock(self) -> Clock:  # type: ignore[override]
-        return "arrived" if self.released_by == "arrivals" else "settled"
+    def clock(self) -> Clock:
+        return "arrived" if self.released_by == "arrivals" else super().clock
 
     @property
-    def released(self) -> tuple[str, ...]:  # type: ignore[override]
-        return PUBLIC if self.released_by == "arrivals" else EpisodePolicy.released
+    def released(self) -> tuple[str, ...]:
+        return PUBLIC if self.released_by == "arrivals" else super().released
 
     @property
     def assumed(self) -> tuple[str, ...]:
@@ -376,7 +376,7 @@ class WaitingPolicy(EpisodePolicy):
         recorded = bool((world_of(case).laws.kind == RECORDED).any())
         return case.spec["noise"] == "seeded" and (not recorded or not case.lateness.hidden or regular(case.lateness))
 
-    def simulator(self, case: Case, streams: Streams) -> Simulator[Stretch] | None:  # type: ignore[override]
+    def simulator(self, case: Case, streams: Streams) -> Simulator[Stretch] | None:
         if self.released_by != "arrivals":
             return super().simulator(case, streams)
         return ArrivalSimulator(self, case, streams) if self.coarse(case) and streams.noise.stream is not None else None

@@ -6,15 +6,21 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fairveil.arrays import Floats, Ints
 from fairveil.classify.fair.auditor import AwareMargin, BlindMargin, Margin, Plays, Steps, play, votes
 from fairveil.classify.fair.learner import PrivateFair
-from fairveil.classify.fair.report import release_report, summary
 from fairveil.classify.fair.score import eta, extended, fit_blocks, fit_score, memberships
-from fairveil.classify.fair.zones import Blocks, Zones, choose_blocks, least_people, release_zones
+from fairveil.classify.fair.zones import (
+    Blocks,
+    Zones,
+    choose_blocks,
+    least_people,
+    release_report,
+    release_zones,
+    summary,
+)
 from fairveil.classify.mixins import SPENDING, Configured, Randomised, estimator_of
 from fairveil.classify.people import groups_of
 from fairveil.classify.spending import Spending
@@ -25,7 +31,7 @@ from fairveil.privacy.noise import Noise
 
 
 @estimator_of(PrivateFair, also=SPENDING, epsilon=1.0, norm_bound=1.0)
-class PrivateFairClassifier(Configured, Spending, Randomised, ClassifierMixin, BaseEstimator):
+class PrivateFairClassifier(Configured, Spending, Randomised):
     """Differentially private classification under a group fairness constraint.
 
     Guarantee: (epsilon, delta)-DP for one person's whole row (features, group and label), taken out
@@ -91,9 +97,9 @@ class PrivateFairClassifier(Configured, Spending, Randomised, ClassifierMixin, B
         self.plays_, self.weights_ = kept, np.full(len(kept), 1 / len(kept))
         self.multipliers_ = kept.multipliers.mean(axis=0)
         self.blocks_ = self._blocks.names(names)
-        plan, zones = learner.plan(len(names)), Zones(found["zones"], learner.plan(len(names)).zone_sigma)
+        plan = learner.plan(len(names))
         sigma = plan.report_sigma(len(kept)) / len(kept)
-        report = summary(found["report"], zones, sigma, names)
+        report = summary(found["report"], Zones(found["zones"], plan.zone_sigma), sigma, names)
         self.report_ = report.under(self.guarantee_, simulated=self.simulated_)
         self.report_["blocks"] = [list(block) for block in self.blocks_]
         self.error_, self.discrimination_ = self.report_["error"], self.report_["discrimination"]

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, Strict
 
 from fairveil.classify.fair.accounting import NeighboursName, Plan
-from fairveil.classify.learner import ONE_ROW, PlannedLearner, Public, estimator_class
+from fairveil.classify.learner import ONE_ROW, PlannedLearner, Public
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fairness.notions import FairnessName, Notion
 from fairveil.fields import Count, Delta, Epsilon, OpenUnit, Positive, described
 from fairveil.privacy.events import Event
 from fairveil.privacy.guarantee import Guarantee, Neighbours
-from fairveil.privacy.noise import Noise
-from fairveil.randomness import Generator
 from fairveil.registry import register
 
 Rounds = Annotated[int, Strict(), Field(ge=20, le=100_000)]
@@ -45,6 +42,7 @@ class PrivateFair(PlannedLearner):
     Reference: Cummings, Gupta, Kimpara and Morgenstern (2019) for the game; docs/guarantees/private-fair.md.
     """
 
+    made = "fairveil.classify.fair.estimator.PrivateFairClassifier"
     epsilon: Epsilon = described("budget over all retrainings", example=1.0)
     delta: Delta = described("delta over all retrainings", default=1e-5)
     fairness: FairnessName = described("what is to be equal between groups", default="equal-opportunity")
@@ -117,15 +115,7 @@ class PrivateFair(PlannedLearner):
         )
 
     def with_public(self, public: Public) -> PrivateFair:
-        return replace(
-            self,
-            groups=public.groups if self.groups is None else self.groups,
-            norm_bound=public.norm_bound if self.norm_bound is None else self.norm_bound,
-        )
-
-    def estimator(self, noise: Noise, rng: Generator) -> Any:
-        made = estimator_class("fairveil.classify.fair.estimator.PrivateFairClassifier")
-        return made(**self.parameters(), noise=noise)
+        return self.told(groups=public.groups, norm_bound=public.norm_bound)
 
     def event(self) -> Event:
         return self.plan(2).event()

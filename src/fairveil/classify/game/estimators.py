@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fairveil.arrays import Floats
 from fairveil.classify.fair.score import eta, extended, fit_score
 from fairveil.classify.game import hypotheses as classes_of_rules
+from fairveil.classify.game.exponential import Game
 from fairveil.classify.game.learners import ExponentialFair, PrivateGame
-from fairveil.classify.game.private_game import Game
 from fairveil.classify.mixins import SPENDING, Configured, Randomised, estimator_of
 from fairveil.classify.people import CLASSES, TrainingPeople, groups_of
 from fairveil.classify.spending import Spending
@@ -21,12 +20,12 @@ from fairveil.data.inputs import features_of
 from fairveil.privacy.noise import Noise
 
 
-class _FiniteClass(Configured, Spending, Randomised, ClassifierMixin, BaseEstimator):
+class _FiniteClass(Configured, Spending, Randomised):
     """A private choice from a finite class, perhaps over a private score; the rule is a mixture of chosen plays."""
 
     private = True
     by_columns = True
-    hypotheses: str
+    hypotheses: classes_of_rules.HypothesesName
     count: int
     norm_bound: float
 
@@ -78,7 +77,7 @@ class _FiniteClass(Configured, Spending, Randomised, ClassifierMixin, BaseEstima
         return np.stack([1 - second, second], axis=1)
 
     def _rules(self, width: int) -> classes_of_rules.Hypotheses:
-        return classes_of_rules.make(self.hypotheses, width, len(self.group_names_), self.count)  # type: ignore[arg-type]
+        return classes_of_rules.make(self.hypotheses, width, len(self.group_names_), self.count)
 
 
 @estimator_of(ExponentialFair, also=CLASSES | SPENDING, epsilon=1.0, norm_bound=1.0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import lru_cache
 from typing import Annotated, Any, Literal
 
@@ -40,17 +39,13 @@ class GameLearner(BoundedLearner):
     attributes: dict[str, tuple[str, ...]] | None
 
     def with_public(self, public: Public) -> GameLearner:
-        known = {
-            "norm_bound": public.norm_bound if self.norm_bound is None else self.norm_bound,
-            "attributes": dict(public.attributes) or None if self.attributes is None else self.attributes,
-        }
-        return replace(self, **known)  # type: ignore[type-var]
+        return self.told(norm_bound=public.norm_bound, attributes=dict(public.attributes) or None)
 
 
 class FiniteLearner(GameLearner):
     """A private choice from a finite class; threshold pairs stand on a private score and read the group."""
 
-    hypotheses: str
+    hypotheses: HypothesesName
     epsilon: float
 
     @property
@@ -84,6 +79,7 @@ class ExponentialFair(FiniteLearner):
     Reference: Cummings, Gupta, Kimpara and Morgenstern (2019), Algorithm 1; docs/errata/fair-private-classification.md.
     """
 
+    made = "fairveil.classify.game.estimators.ExponentialFairClassifier"
     epsilon: Epsilon = described("total budget", example=1.0)
     delta: Delta = described("for a private score alone", default=1e-5)
     hypotheses: HypothesesName = described("the finite class", default="stumps")
@@ -106,10 +102,6 @@ class ExponentialFair(FiniteLearner):
 
     def score_plan(self) -> Plan:
         return score_plan(SCORE_SHARE * self.epsilon, self.delta, self.bound_of_features)
-
-    def estimator(self, noise: Noise, rng: Generator) -> Any:
-        made = estimator_class("fairveil.classify.game.estimators.ExponentialFairClassifier")
-        return made(**self.parameters(), noise=noise)
 
     def pick(self) -> Sound | Printed:
         """How the rule is picked, in this variant."""
@@ -137,6 +129,7 @@ class PrivateGame(FiniteLearner):
     Reference: Cummings, Gupta, Kimpara and Morgenstern (2019), Algorithm 3, corrected.
     """
 
+    made = "fairveil.classify.game.estimators.PrivateGameClassifier"
     epsilon: Epsilon = described("total budget", example=1.0)
     delta: Delta = described("total delta", default=1e-5)
     rounds: Count = described("rounds of the game", default=60)
@@ -154,10 +147,6 @@ class PrivateGame(FiniteLearner):
 
     def score_plan(self) -> Plan:
         return score_plan(SCORE_SHARE * self.epsilon, self.delta / 2, self.bound_of_features)
-
-    def estimator(self, noise: Noise, rng: Generator) -> Any:
-        made = estimator_class("fairveil.classify.game.estimators.PrivateGameClassifier")
-        return made(**self.parameters(), noise=noise)
 
     def event(self) -> Event:
         return ApproximateEvent(self.epsilon, self.delta) if self.over_score else ZcdpEvent(self.rho)
@@ -181,6 +170,7 @@ class FairNR(GameLearner):
     Reference: Kearns, Neel, Roth and Wu (2018).
     """
 
+    made = "fairveil.classify.game.no_regret.FairNRClassifier"
     longterm = True
     rounds: Count = described("rounds T", default=300)
     plays: Count = described("plays a round", default=3)
@@ -195,8 +185,7 @@ class FairNR(GameLearner):
     attributes: Attributes | None = described("public categories by sensitive column", default=None)
 
     def estimator(self, noise: Noise, rng: Generator) -> Any:
-        made = estimator_class("fairveil.classify.game.no_regret.FairNRClassifier")
-        return made(**self.parameters(), random_state=int(rng.integers(2**31)))
+        return estimator_class(self.made)(**self.parameters(), random_state=int(rng.integers(2**31)))
 
 
 @register("learner", "private-fair-nr")
@@ -207,6 +196,7 @@ class PrivateFairNR(GameLearner):
     Reference: Cummings, Gupta, Kimpara and Morgenstern (2019); docs/errata/fair-private-classification.md.
     """
 
+    made = "fairveil.classify.game.no_regret.PrivateFairNRClassifier"
     epsilon: Epsilon = described("claimed budget", example=1.0)
     delta: Delta = described("claimed delta", default=1e-5)
     rounds: Count = described("rounds T", default=30)
@@ -221,10 +211,6 @@ class PrivateFairNR(GameLearner):
     variant: Literal["printed"] = described("there is no sound form of this one", default="printed")
     norm_bound: Positive | None = described("public bound on a row's norm", default=None)
     attributes: Attributes | None = described("public categories by sensitive column", default=None)
-
-    def estimator(self, noise: Noise, rng: Generator) -> Any:
-        made = estimator_class("fairveil.classify.game.no_regret.PrivateFairNRClassifier")
-        return made(**self.parameters(), noise=noise)
 
     def event(self) -> Event:
         return ApproximateEvent(self.epsilon, self.delta)

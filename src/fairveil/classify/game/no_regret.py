@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -36,8 +35,8 @@ from fairveil.classify.spending import Spending
 from fairveil.data.inputs import features_of
 from fairveil.errors import PrivacyError, SpecError
 from fairveil.fairness.groups import Counter
-from fairveil.fairness.metrics import gaps_of, rates_of, weighted_of
-from fairveil.fairness.reports import GroupReport
+from fairveil.fairness.metrics import GroupReport, gaps_of, rates_of, weighted_of
+from fairveil.fairness.subgroups import Kind
 from fairveil.privacy.noise import GRID_BITS, Noise
 from fairveil.randomness import Generator, generator
 
@@ -227,7 +226,7 @@ class TheoryWarning(UserWarning):
     """A theorem asks for far more than was run."""
 
 
-class _NoRegret(Randomised, ClassifierMixin, BaseEstimator):
+class _NoRegret(Randomised):
     """What FairNR and its printed private form share: rows in, a mixture of oracle answers out."""
 
     by_columns = True
@@ -236,6 +235,7 @@ class _NoRegret(Randomised, ClassifierMixin, BaseEstimator):
     bound: float
     alpha: float
     oracle: Any
+    subgroups: Kind
     errors: str
 
     def _play(self, people: TrainingPeople, perturb: UniformNoise | LaplaceNoise) -> float:
@@ -278,7 +278,7 @@ class FairNRClassifier(_NoRegret):
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, sensitive_features: Any = None, **extra: Any) -> FairNRClassifier:
         """Play the game on labels of two classes."""
-        people = TrainingPeople(self, X, y, sensitive_features, extra)
+        people = TrainingPeople(self, X, y, sensitive_features, extra, self.subgroups)
         rng = generator(int(check_random_state(self.random_state).randint(2**31 - 1)), "fair-nr")
         width = 2 * np.sqrt(self.rounds) / len(people.rows)
         self.violation_ = self._play(people, UniformNoise(float(width), rng))
@@ -318,7 +318,7 @@ class PrivateFairNRClassifier(Configured, Spending, _NoRegret):
                 "the printed claim is not established: it runs with seeded noise and without a ledger only",
                 path="noise", fix="random_state= for a simulation, or PrivateFairClassifier",
             )  # fmt: skip
-        people = TrainingPeople(self, X, y, sensitive_features, extra)
+        people = TrainingPeople(self, X, y, sensitive_features, extra, self.subgroups)
         n, dimension = len(people.rows), max(1, int(np.ceil(np.log2(len(self.subgroups_.names)))))
         asked = theory_rounds(max(n, 2), 0.1, 0.05, dimension, learner.epsilon, learner.delta)
         warnings.warn(

@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 
 from fairveil.classify.learner import Learner, Public
 from fairveil.configuration import describe
-from fairveil.dynamics.instances import SpecTable, SteppedSpec, dumped
+from fairveil.dynamics.instances import SpecTable, SteppedSpec, checked_groups, dumped
 from fairveil.dynamics.longterm.loop import Loop, Own, World, simulate
 from fairveil.dynamics.participation.model import retention
 from fairveil.errors import SpecError, at, spec_error
@@ -220,22 +220,8 @@ def _sizes(share: np.ndarray, people: int) -> np.ndarray:
 
 
 def _complete_groups(spec: dict[str, Any]) -> dict[str, Any]:
-    if not spec["groups"]:
-        raise SpecError("there is no group", path="groups", allowed="a table of at least one group")
     full: dict[str, Any] = {}
-    for name, table in spec["groups"].items():
-        path = f"groups.{name}"
-        try:
-            group = LongtermGroup.model_validate(table)
-        except ValidationError as problem:
-            raise spec_error(problem, path, frozenset(LongtermGroup.model_fields), explained="longterm") from None
-        if sorted(group.features) != ["0", "1"]:
-            raise SpecError(
-                "features need one entry per label",
-                path=f"{path}.features",
-                given=sorted(group.features),
-                allowed='a table with "0" (unqualified) and "1" (qualified)',
-            )
+    for name, path, group in checked_groups(spec["groups"], LongtermGroup, "longterm", "entry"):
         filled = group.model_dump(mode="json")
         if spec["model"] == "participation":
             if group.arrivals is None:

@@ -65,8 +65,7 @@ def fair_set(system: Participation, first: np.ndarray, second: np.ndarray) -> Fa
 
 def sustaining(system: Participation, first: float, points: int = 2001) -> list[float]:
     """Every threshold of the second group that sustains the proportions beside threshold ``first`` of the first."""
-    f0, f1 = system.people.feature(0, 1, 0), system.people.feature(0, 1, 1)
-    grid = np.linspace(min(f0.reach[0], f1.reach[0]), max(f0.reach[1], f1.reach[1]), points)
+    grid = np.linspace(*system.people.reach(0, 1), points)
     target = resting_ratio(system, 0, np.array([first]))[0]
     gap = resting_ratio(system, 1, grid) - target
     found = []
@@ -124,10 +123,7 @@ class CriterionTask(ModelTask):
             draw=spec["attraction"],
             check=spec["check"],
         )
-        axes = []
-        for s in (0, 1):
-            f0, f1 = system.people.feature(0, s, 0), system.people.feature(0, s, 1)
-            axes.append(np.linspace(min(f0.reach[0], f1.reach[0]), max(f0.reach[1], f1.reach[1]), spec["points"]))
+        axes = [np.linspace(*system.people.reach(0, s), spec["points"]) for s in (0, 1)]
         found = fair_set(system, *axes)
         part: Part = {"first": axes[0], "second": axes[1], "deviation": found.deviation}
         for k in range(len(spec["epsilons"])):

@@ -109,7 +109,7 @@ def simulate_learned(
         raise SpecError("learned decisions follow one instance with group retention", path="decisions", given="learned")
     people = system.people
     now = np.array(system.arrivals, dtype=float)
-    keep: dict[str, list[np.ndarray]] = {key: [] for key in ("numbers", "thresholds", "loss", "retention", "qualified")}
+    rows: list[tuple[np.ndarray, ...]] = []
     for _ in range(steps):
         samples = []
         for s in range(people.groups):
@@ -120,9 +120,7 @@ def simulate_learned(
         theta = learn(system.fairness, system.rate, samples)[None]
         seen = measure(people, theta)
         stay = system.stay(seen)
-        for key, value in zip(keep, (now, theta, seen.loss, stay, people.qualified), strict=True):
-            keep[key].append(value)
-        drawn = np.ones_like(now) if system.draw is None else system.draw(seen)
-        now = system.growth.step(now, stay, drawn, system.arrivals)
-    numbers, thresholds, loss, stays, qualified = (np.array(values) for values in keep.values())
+        rows.append((now, theta, seen.loss, stay, people.qualified))
+        now = system.growth.step(now, stay, system.attracted(seen), system.arrivals)
+    numbers, thresholds, loss, stays, qualified = map(np.array, zip(*rows, strict=True))
     return History(numbers, thresholds, loss, stays, qualified)

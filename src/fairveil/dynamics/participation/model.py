@@ -176,7 +176,7 @@ class Effort:
             present = now.feature(k, s, y)
             factor = present.spec[4] if present.name == "tempered" else 1.0
             factor = max(self.floor, factor * (1.0 - self.pace * float(rises[k, s, y])))
-            low, high = overlap(first.feature(k, s, 0), first.feature(k, s, 1))
+            low, high = overlap(*first.features(k, s))
             which[k, s, y] = len(items)
             items.append(distribution(["tempered", base, low, high, factor]))
         kept, places = np.unique(which, return_inverse=True)
@@ -230,14 +230,17 @@ class Participation:
         resting = np.isfinite(self.growth.rest(*treated))
         return np.where(resting, 0.0, self.growth.pace(*treated)).sum(axis=0)
 
+    def attracted(self, seen: Measures) -> np.ndarray:
+        """What part of the arrivals (instances, groups) comes under this treatment."""
+        return np.ones_like(self.arrivals) if self.draw is None else self.draw(seen)
+
     def _treated(self, seen: Measures) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Retention, attraction and arrivals of the parts of each group that are treated alike; parts come first."""
         if self.stay is None:
             parts = np.stack([1.0 - self.people.qualified, self.people.qualified]) * self.arrivals
             leave = np.stack([seen.above0, seen.below1])
             return 1.0 - leave, np.ones_like(leave), parts
-        attracted = np.ones_like(self.arrivals) if self.draw is None else self.draw(seen)
-        return self.stay(seen)[None], attracted[None], self.arrivals[None]
+        return self.stay(seen)[None], self.attracted(seen)[None], self.arrivals[None]
 
 
 @dataclass(frozen=True)
@@ -316,7 +319,7 @@ def simulate(system: Participation, steps: int, start: np.ndarray | None = None)
     labels = np.stack([1.0 - first.qualified, first.qualified])
     parts = labels * now
     arriving = labels * system.arrivals
-    keep: dict[str, list[np.ndarray]] = {key: [] for key in ("numbers", "thresholds", "loss", "retention", "qualified")}
+    rows: list[tuple[np.ndarray, ...]] = []
     present: list[Population] = []
     theta: np.ndarray | None = None
     before: Measures | None = None
@@ -332,16 +335,14 @@ def simulate(system: Participation, steps: int, start: np.ndarray | None = None)
         else:
             stay = system.stay(seen)
         present.append(people)
-        for key, value in zip(keep, (now, theta, seen.loss, stay, people.qualified), strict=True):
-            keep[key].append(value)
+        rows.append((now, theta, seen.loss, stay, people.qualified))
         if system.stay is None:
             parts = system.growth.step(parts, 1.0 - leave, np.ones_like(parts), arriving)
             now = parts.sum(axis=0)
         else:
-            attracted = np.ones_like(now) if system.draw is None else system.draw(seen)
-            now = system.growth.step(now, stay, attracted, system.arrivals)
+            now = system.growth.step(now, stay, system.attracted(seen), system.arrivals)
         if system.drift is not None and before is not None:
             people = system.drift(first, people, before, seen)
         before = seen
-    numbers, thresholds, loss, stays, qualified = (np.array(values) for values in keep.values())
+    numbers, thresholds, loss, stays, qualified = map(np.array, zip(*rows, strict=True))
     return History(numbers, thresholds, loss, stays, qualified, tuple(present))

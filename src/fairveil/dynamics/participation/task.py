@@ -9,11 +9,10 @@ import numpy as np
 from pydantic import Field
 
 from fairveil.dynamics import assumptions
-from fairveil.dynamics.instances import FeatureTable, ModelSpec, ModelTask, SpecTable, expand, nest, shape_of
+from fairveil.dynamics.instances import FeatureTable, GridResult, ModelSpec, ModelTask, SpecTable, expand
 from fairveil.dynamics.participation.learned import LEARNERS, simulate_learned
 from fairveil.dynamics.participation.limits import limit
 from fairveil.dynamics.participation.model import DRIFTS, model, retention, simulate
-from fairveil.dynamics.population import Population
 from fairveil.errors import SpecError
 from fairveil.fairness.notions import ParticipationRule, RateName
 from fairveil.fields import Count, NonNegative, Positive
@@ -118,7 +117,7 @@ class ParticipationTask(ModelTask):
             "numbers": history.numbers[-1],
             "monotone": _monotone(history.share[:, :, 0]),
             "violations": [item.where for item in assumptions.feature_violations(system.people)],
-            "separated": _separated(system.people),
+            "separated": system.people.each(assumptions.monotone_features, system.people.which),
         }
         if system.drift is None and not system.follow_labels and spec["decisions"] == "optimal":
             end = limit(system)
@@ -141,41 +140,22 @@ class ParticipationTask(ModelTask):
         return self._joined(spec, parts)
 
     def _joined(self, spec: dict[str, Any], parts: list[Part]) -> Outcome:
-        names, shape = list(spec["groups"]), shape_of(spec)
-        plain = ("violations", "path", "average", "path_numbers")
-        joined = {key: np.concatenate([part[key] for part in parts]) for key in parts[0] if key not in plain}
-
-        def table(key: str) -> dict[str, Any]:
-            return {name: nest(joined[key][:, s].tolist(), shape) for s, name in enumerate(names)}
-
+        joined = GridResult(spec, parts, apart=("violations", "path", "average", "path_numbers"))
+        limited = "limit" in joined.found
         metrics: dict[str, Any] = {
-            "share": table("share"),
+            "share": joined.by_group("share"),
             # Without a stationary formula (moving features or labels) the last simulated share stands for the limit.
-            "limit": table("limit" if "limit" in joined else "share"),
-            "thresholds": table("thresholds"),
-            "loss": table("loss"),
-            "numbers": table("numbers"),
-            "monotone": nest(joined["monotone"].tolist(), shape),
-            "assumptions": {
-                "checked": spec["check"],
-                "violations": sorted({str(text) for part in parts for text in part["violations"]}),
-                "monotone_features": table("separated"),
-            },
+            "limit": joined.by_group("limit" if limited else "share"),
+            "thresholds": joined.by_group("thresholds"),
+            "loss": joined.by_group("loss"),
+            "numbers": joined.by_group("numbers"),
+            "monotone": joined.listed("monotone"),
+            "assumptions": {**joined.assumptions, "monotone_features": joined.by_group("separated")},
         }
-        if "limit" in joined:
-            metrics["limit_thresholds"] = table("limit_thresholds")
-            metrics["limit_residual"] = nest(joined["residual"].tolist(), shape)
-        return Outcome(metrics, _series(names, parts[0]), simulated=False)
-
-
-def _separated(people: Population) -> np.ndarray:
-    """Assumption 7 per instance and group; reported, not enforced. Repeated features are looked at once."""
-    known: dict[bytes, list[bool]] = {}
-    for k in range(people.size):
-        key = people.which[k].tobytes()
-        if key not in known:
-            known[key] = list(assumptions.assumption_7(people, k).values())
-    return np.array([known[people.which[k].tobytes()] for k in range(people.size)])
+        if limited:
+            metrics["limit_thresholds"] = joined.by_group("limit_thresholds")
+            metrics["limit_residual"] = joined.listed("residual")
+        return Outcome(metrics, _series(joined.names, parts[0]), simulated=False)
 
 
 def _monotone(share: np.ndarray) -> np.ndarray:

@@ -122,10 +122,8 @@ class TrainedTask(Task):
         return super().fill(model)
 
     def work(self, spec: dict[str, Any], block: dict[str, Any]) -> Part:
-        data: Any
-        data, real = dataset(spec["data"], spec["seed"], spec["rows"])
+        data, labels, real = dataset(spec["data"], spec["seed"], spec["rows"])
         features = data.encode([name for name in data.features if name != spec["column"]]).matrix
-        labels = (np.asarray(data[data.target]) == data.column(data.target).categories[-1]).astype(float)
         group = (np.asarray(data[spec["column"]]) != spec["value"]).astype(int)
         if group.min() == group.max():
             allowed = ", ".join(map(str, data.column(spec["column"]).categories))

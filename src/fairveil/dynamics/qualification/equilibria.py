@@ -296,8 +296,8 @@ def equalising(system: Qualification, target: float, instance: int = 0) -> np.nd
                 given=target,
                 allowed=f"a rate in [{1 / (1 + high):.6g}, {1 / (1 + low):.6g}]",
             )
-        f0, f1 = people.feature(0, s, 0), people.feature(0, s, 1)
-        left, right = min(f0.reach[0], f1.reach[0]), max(f0.reach[1], f1.reach[1])
+        f0, f1 = people.features(0, s)
+        left, right = people.reach(0, s)
         (t00, t01), (t10, t11) = one.transitions[0, s]
 
         def height(x: float, f0: Any = f0, f1: Any = f1, t: Any = (t00, t01, t10, t11)) -> float:

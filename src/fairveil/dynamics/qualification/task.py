@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from pydantic import Field
 
 from fairveil.dynamics import assumptions
-from fairveil.dynamics.instances import GroupTable, ModelSpec, ModelTask, Utility, expand, nest, shape_of
+from fairveil.dynamics.instances import GridResult, GroupTable, ModelSpec, ModelTask, Utility, expand, nest
 from fairveil.dynamics.qualification.equilibria import constant_thresholds, long_run
 from fairveil.dynamics.qualification.model import Qualification, common_condition, model, path
-from fairveil.dynamics.strategic.task import gaps
 from fairveil.errors import SpecError
 from fairveil.fairness.notions import QualificationRule, RateName
 from fairveil.fields import Count
@@ -114,32 +112,19 @@ class QualificationTask(ModelTask):
         return system, violations
 
     def finish(self, spec: dict[str, Any], parts: list[Part]) -> Outcome:
-        names, shape = list(spec["groups"]), shape_of(spec)
-        plain = ("violations", "condition", "path")
-        joined = {key: np.concatenate([part[key] for part in parts]) for key in parts[0] if key not in plain}
-
-        def table(key: str) -> dict[str, Any]:
-            return {name: nest(joined[key][:, s].tolist(), shape) for s, name in enumerate(names)}
-
+        joined = GridResult(spec, parts, apart=("violations", "condition", "path"))
         metrics: dict[str, Any] = {
-            "equilibrium": table("equilibrium"),
-            "gap": gaps(joined["equilibrium"], names, shape),
-            "oscillates": nest(joined["oscillates"].tolist(), shape),
-            "unique": nest(joined["unique"].tolist(), shape),
-            "stable": nest(joined["stable"].tolist(), shape),
-            "period": nest(joined["period"].tolist(), shape),
-            "swing": nest(joined["swing"].tolist(), shape),
-            "final": table("final"),
-            "thresholds": table("thresholds"),
-            "condition": nest([str(kind) for part in parts for kind in part["condition"]], shape),
-            "assumptions": {
-                "checked": spec["check"],
-                "violations": sorted({str(text) for part in parts for text in part["violations"]}),
-            },
+            "equilibrium": joined.by_group("equilibrium"),
+            "gap": joined.gaps("equilibrium"),
+            **{key: joined.listed(key) for key in ("oscillates", "unique", "stable", "period", "swing")},
+            "final": joined.by_group("final"),
+            "thresholds": joined.by_group("thresholds"),
+            "condition": nest([str(kind) for part in parts for kind in part["condition"]], joined.shape),
+            "assumptions": joined.assumptions,
         }
         series = {}
         if "path" in parts[0]:
             times = list(range(len(parts[0]["path"])))
-            for s, name in enumerate(names):
+            for s, name in enumerate(joined.names):
                 series[f"qualified_{name}"] = {"x": times, "y": parts[0]["path"][:, s].tolist()}
         return Outcome(metrics, series, simulated=False)

@@ -16,7 +16,7 @@ from pydantic import Field
 from fairveil.dynamics.logistic import dataset, fit_logistic, scores
 from fairveil.errors import AssumptionError, SpecError
 from fairveil.fields import Count, OpenUnit
-from fairveil.randomness import Generator
+from fairveil.randomness import Generator, generator
 from fairveil.registry import register
 from fairveil.task import Outcome, Part, Task, TaskSpec
 
@@ -151,13 +151,9 @@ class TrainedTask(Task):
         return super().fill(model)
 
     def work(self, spec: dict[str, Any], block: dict[str, Any]) -> Part:
-        from fairveil.randomness import generator
-
-        data, real = dataset(spec["data"], spec["seed"], spec["rows"])
-        columns = spec["columns"] or [name for name in data.features if name not in data.sensitive]  # type: ignore[attr-defined]
-        features = data.encode(columns).matrix  # type: ignore[attr-defined]
-        target = data.column(data.target).categories  # type: ignore[attr-defined]
-        labels = (np.asarray(data[data.target]) == target[-1]).astype(float)  # type: ignore[index, attr-defined]
+        data, labels, real = dataset(spec["data"], spec["seed"], spec["rows"])
+        columns = spec["columns"] or [name for name in data.features if name not in data.sensitive]
+        features = data.encode(columns).matrix
         rng = generator(spec["seed"], "resample") if spec["resample"] else None
         table = response_table(features, labels, tuple(spec["cutoffs"]), spec["points"], rng=rng)
         start = float(labels.mean())

@@ -80,6 +80,11 @@ def solve(
     return Solution(thresholds, measure(people, thresholds), people.share)
 
 
+def peak(f0: Distribution, f1: Distribution) -> float:
+    """x*: where f1 = f0, the threshold that invites most manipulation."""
+    return float(thresholds.free(0.5, pair(f0, f1), 1.0, 1.0))
+
+
 class Scene:
     """Groups with costs and a utility; group indices are 0, 1, ... in the order given.
 
@@ -112,7 +117,7 @@ class Scene:
         return float(self.people.qualified[0, s])
 
     def features(self, s: int) -> tuple[Distribution, Distribution]:
-        return self.people.feature(0, s, 0), self.people.feature(0, s, 1)
+        return self.people.features(0, s)
 
     def cost(self, s: int) -> Distribution:
         found = self.people.cost_of(0, s)
@@ -133,22 +138,19 @@ class Scene:
         return float(self.policy(fairness, strategic).thresholds[0, s])
 
     def peak(self, s: int) -> float:
-        """x*: where f1 = f0, the threshold that invites most manipulation."""
+        """x* of a group."""
         if s not in self._peaks:
-            f0, f1 = self.features(s)
-            self._peaks[s] = float(thresholds.free(0.5, pair(f0, f1), 1.0, 1.0))
+            self._peaks[s] = peak(*self.features(s))
         return self._peaks[s]
 
     def window(self, s: int) -> tuple[float, float]:
         """An interval of thresholds worth drawing: all but a thousandth of each label."""
-        f0, f1 = self.features(s)
-        ends = [item.ppf(q) for item in (f0, f1) for q in (1e-3, 1.0 - 1e-3)]
+        ends = [item.ppf(q) for item in self.features(s) for q in (1e-3, 1.0 - 1e-3)]
         return float(min(ends)), float(max(ends))
 
     def benefit(self, s: int, x: float) -> float:
         """F0(x) - F1(x)."""
-        f0, f1 = self.features(s)
-        return float(search.benefit(pair(f0, f1), float(x)))
+        return float(search.benefit(pair(*self.features(s)), float(x)))
 
     def marginal(self, s: int, x: float) -> float:
         """The marginal manipulation gain at threshold x."""
@@ -164,11 +166,12 @@ class Scene:
 
     def utility(self, s: int, x: float, aware: bool = True) -> float:
         """Utility of threshold x in group s; ``aware=False`` ignores manipulation."""
-        f0, f1 = self.features(s)
+        at = self._stakes(s)
+        return float(search.value(at if aware else at._replace(cost_code=-1), float(x)))
+
+    def _stakes(self, s: int) -> Stakes:
         cost = self.cost(s)
-        code = cost.code if aware else -1
-        at = Stakes(self.alpha(s), pair(f0, f1), code, cost.params, self.gain, self.loss)
-        return float(search.value(at, float(x)))
+        return Stakes(self.alpha(s), pair(*self.features(s)), cost.code, cost.params, self.gain, self.loss)
 
     def level(self, s: int, criterion: str, x: float) -> float:
         """Share below x: of the qualified (eqopt) or of everybody (dp)."""
@@ -179,26 +182,25 @@ class Scene:
 
     def turning_points(self, s: int, points: int = POINTS) -> list[tuple[float, float]]:
         """Every extreme point (threshold, utility) of the group's own utility, left to right."""
-        f0, f1 = self.features(s)
-        cost = self.cost(s)
         room = np.empty(16)
-        at = Stakes(self.alpha(s), pair(f0, f1), cost.code, cost.params, self.gain, self.loss)
-        count = search.turning_points(at, points, room)
+        count = search.turning_points(self._stakes(s), points, room)
         return [(float(x), self.utility(s, float(x))) for x in room[:count]]
 
     def around(self, s: int, height: float) -> tuple[float, float] | None:
         """The thresholds below and above x* at which the marginal gain has this height; None when it never has."""
         if self.top_marginal(s) <= height:
             return None
-        f0, f1 = self.features(s)
-        low, high = search.span(0, self.alpha(s), pair(f0, f1))
+        low, high = self._span(s)
         return self._cross(s, low, height, self.marginal), self._cross(s, high, height, self.marginal)
 
     def mirror(self, s: int, x: float) -> float:
         """The other threshold with the same manipulation benefit as x, on the far side of x*."""
-        f0, f1 = self.features(s)
-        low, high = search.span(0, self.alpha(s), pair(f0, f1))
+        low, high = self._span(s)
         return self._cross(s, high if x < self.peak(s) else low, self.benefit(s, x), self.benefit)
+
+    def _span(self, s: int) -> tuple[float, float]:
+        low, high = search.span(0, self.alpha(s), pair(*self.features(s)))
+        return low, high
 
     def _cross(self, s: int, far: float, height: float, curve: Any) -> float:
         near = self.peak(s)

@@ -8,11 +8,10 @@ import numpy as np
 from pydantic import Field
 
 from fairveil.dynamics import assumptions
-from fairveil.dynamics.distributions import distribution, pair
-from fairveil.dynamics.instances import GroupTable, ModelSpec, ModelTask, Utility, expand, nest, shape_of
-from fairveil.dynamics.population import Population, population
-from fairveil.dynamics.strategic.scene import Scene, solve
-from fairveil.dynamics.thresholds import free
+from fairveil.dynamics.distributions import Distribution, distribution
+from fairveil.dynamics.instances import GridResult, GroupTable, ModelSpec, ModelTask, Utility, expand
+from fairveil.dynamics.population import population
+from fairveil.dynamics.strategic.scene import Scene, peak, solve
 from fairveil.errors import SpecError
 from fairveil.fairness.notions import RateName, StrategicRule
 from fairveil.registry import register
@@ -67,14 +66,14 @@ class StrategicTask(ModelTask):
         policy = solve(people, spec["fairness"], spec["strategic"], spec["rate"], spec["points"])
         part: Part = {} if spec["grid"] else self._curves(instances[0])
         return part | {
-            "peak": _peaks(people),
+            "peak": people.each(peak, people.which),
             "thresholds": policy.thresholds,
             "utility": policy.utility,
             "total": policy.total,
             "eqopt": policy.measures.rate(spec["rate"]),
             "dp": policy.measures.accepted,
             "manipulation": policy.manipulation,
-            "rising": _rising(people),
+            "rising": people.each(_rising, np.concatenate([people.which, people.cost[:, :, None]], axis=2)),
             "violations": [item.where for item in found],
         }
 
@@ -93,30 +92,20 @@ class StrategicTask(ModelTask):
         return part
 
     def finish(self, spec: dict[str, Any], parts: list[Part]) -> Outcome:
-        names, shape = list(spec["groups"]), shape_of(spec)
-        keys = [key for key in parts[0] if key not in ("violations",) and not key[-1].isdigit()]
-        joined = {key: np.concatenate([part[key] for part in parts]) for key in keys}
-
-        def table(key: str) -> dict[str, Any]:
-            return {name: nest(joined[key][:, s].tolist(), shape) for s, name in enumerate(names)}
-
+        curves = tuple(key for key in parts[0] if key[-1].isdigit())
+        joined = GridResult(spec, parts, apart=("violations", *curves))
         metrics: dict[str, Any] = {
-            "thresholds": table("thresholds"),
-            "utility": {**table("utility"), "total": nest(joined["total"].tolist(), shape)},
-            "unfairness": {key: gaps(joined[key], names, shape) for key in ("eqopt", "dp")},
-            "manipulation": table("manipulation"),
-            "acceptance": table("dp"),
-            "peak": table("peak"),
-            "assumptions": {
-                "checked": spec["check"],
-                "violations": sorted({str(text) for part in parts for text in part["violations"]}),
-                "rising_manipulation_gain": {
-                    name: nest(joined["rising"][:, s].tolist(), shape) for s, name in enumerate(names)
-                },
-            },
+            "thresholds": joined.by_group("thresholds"),
+            "utility": {**joined.by_group("utility"), "total": joined.listed("total")},
+            "unfairness": {key: joined.gaps(key) for key in ("eqopt", "dp")},
+            "manipulation": joined.by_group("manipulation"),
+            "acceptance": joined.by_group("dp"),
+            "peak": joined.by_group("peak"),
+            "assumptions": {**joined.assumptions, "rising_manipulation_gain": joined.by_group("rising")},
         }
         series: dict[str, dict[str, list[float]]] = {}
         if not spec["grid"]:
+            names = joined.names
             metrics["extreme_points"] = {name: parts[0][f"turns{s}"].tolist() for s, name in enumerate(names)}
             for s, name in enumerate(names):
                 x, aware, naive = parts[0][f"curve{s}"].tolist()
@@ -126,44 +115,7 @@ class StrategicTask(ModelTask):
         return Outcome(metrics, series, simulated=False)
 
 
-def gaps(rate: np.ndarray, names: list[str], shape: tuple[int, ...]) -> Any:
-    """First group minus second; a table over all pairs when there are more than two, zero for one group."""
-    if len(names) == 1:
-        return nest([0.0] * len(rate), shape)
-    if len(names) == 2:
-        return nest((rate[:, 0] - rate[:, 1]).tolist(), shape)
-    return {
-        f"{first} - {second}": nest((rate[:, i] - rate[:, j]).tolist(), shape)
-        for i, first in enumerate(names)
-        for j, second in enumerate(names)
-        if i < j
-    }
-
-
-def _peaks(people: Population) -> np.ndarray:
-    """x* of every group: the threshold that invites most manipulation."""
-    out = np.empty(people.share.shape)
-    known: dict[tuple[int, int], float] = {}
-    for k in range(people.size):
-        for s in range(people.groups):
-            key = (int(people.which[k, s, 0]), int(people.which[k, s, 1]))
-            if key not in known:
-                f0, f1 = (people.distributions[row] for row in key)
-                known[key] = float(free(0.5, pair(f0, f1), 1.0, 1.0))
-            out[k, s] = known[key]
-    return out
-
-
-def _rising(people: Population) -> np.ndarray:
-    """Assumption 12 per instance and group; reported, not enforced."""
-    out = np.empty(people.share.shape, dtype=bool)
-    known: dict[tuple[int, int, int], bool] = {}
-    for k in range(people.size):
-        for s in range(people.groups):
-            key = (int(people.which[k, s, 0]), int(people.which[k, s, 1]), int(people.cost[k, s]))
-            if key not in known:
-                f0, f1, cost = (people.distributions[row] for row in key)
-                peak = free(0.5, pair(f0, f1), 1.0, 1.0)
-                known[key] = assumptions.assumption_12(f0, f1, cost, float(f0.cdf(peak) - f1.cdf(peak)))
-            out[k, s] = known[key]
-    return out
+def _rising(f0: Distribution, f1: Distribution, cost: Distribution) -> bool:
+    """Assumption 12; reported, not enforced."""
+    top = peak(f0, f1)
+    return assumptions.assumption_12(f0, f1, cost, float(f0.cdf(top) - f1.cdf(top)))

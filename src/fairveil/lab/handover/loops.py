@@ -297,7 +297,7 @@ def _spent(budget: dict[str, Any], promise: Guarantee | None) -> DocumentSection
         ("spent", budget["spent"]),
         ("reserved for releases under way", budget["reserved"]),
         ("left", budget["remaining"]),
-        ("in all, as epsilon and delta (at most)", f"{number(budget['epsilon'])}, {budget['delta']:.1g}"),
+        ("in all, at most", _both(budget["epsilon"], budget["delta"])),
         ("protected unit", budget["unit"] or "one unit, as its events define it"),
     ]
     section = DocumentSection(SPENT, grids=[TextGrid(("budget", ""), tuple(rows))])
@@ -310,15 +310,17 @@ def _spent(budget: dict[str, Any], promise: Guarantee | None) -> DocumentSection
     return section
 
 
+def _both(epsilon: float, delta: float | None) -> str:
+    return f"epsilon {number(epsilon)}" + (f", delta {delta:.1g}" if delta else "")
+
+
 def _promise(loop: dict[str, Any], promise: Any) -> DocumentSection:
     section = promise_section(promise)
     person, limit = promise_of(loop.get("person_guarantee")), (loop.get("person") or {}).get("max_events")
     if limit and person is not None and person.epsilon is not None:
-        delta = f", delta {person.delta:.1g}" if person.delta else ""
         often = "once" if limit == 1 else f"{limit:,} times"
-        section.points.insert(
-            0, f"For one person, who takes part at most {often}: epsilon {number(person.epsilon)}{delta}."
-        )
+        promised = _both(person.epsilon, person.delta)
+        section.points.insert(0, f"For one person, who takes part at most {often}: {promised}.")
     elif promise is not None:
         section.points.insert(0, NOT_LIMITED)
     return section

@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, ClassVar
 
-from fairveil.lab.artefact import Artefact, Chart, Claim, Line, Picture, Results, Scale, Spec, Table, last, line
+from fairveil.lab import artefact
+from fairveil.lab.artefact import (
+    Artefact,
+    Chart,
+    Claim,
+    Line,
+    Picture,
+    Results,
+    Scale,
+    Spec,
+    Table,
+    courses,
+    last,
+    line,
+)
 from fairveil.lab.rates import Point, by_size, curve, exponent
 from fairveil.registry import register
 
@@ -77,14 +92,13 @@ def measured(results: Results, name: str) -> list[Point]:
     return by_size(results, f"{name} @ ", "nash_regret")
 
 
-def below(text: str, where: str, larger: Spec, smaller: Spec, note: str = "") -> Claim:
-    """'``smaller`` has less Nash regret at the last round'."""
-    return Claim.difference(text, where, *last(larger, "nash_regret"), *last(smaller, "nash_regret"), note=note)
+below = partial(artefact.below, metric="nash_regret")
+"""'The second of two results has less Nash regret at the last round'."""
 
 
 def regret_charts(results: Results, title: str, paper: tuple[str, ...], extra: tuple[Line, ...] = ()) -> list[Picture]:
     """The paper's policies alone, which lie close together, and all of them on logarithmic axes."""
-    curves = tuple(line(name, result, "nash_regret") for name, result in results.items())
+    curves = courses(results, "nash_regret")
     beside = "with corrected policies and ours" if any("sound" in name for name in results) else "with ours"
     theirs = tuple(curve for curve in curves if curve.name in paper)
     return [
@@ -96,18 +110,9 @@ def regret_charts(results: Results, title: str, paper: tuple[str, ...], extra: t
 def summary(results: Results) -> Table:
     rows = []
     for name, result in results.items():
-        regret, error = last(result, "nash_regret")
-        metrics = result["metrics"]
-        rows.append(
-            (
-                name,
-                round(regret, 5),
-                round(error, 5),
-                round(metrics["nash_regret_corrected"][-1], 5),
-                round(metrics["average_regret"][-1], 5),
-                _paid(metrics["spent"]),
-            )
-        )
+        others = (last(result, metric)[0] for metric in ("nash_regret_corrected", "average_regret"))
+        numbers = (round(value, 5) for value in (*last(result, "nash_regret"), *others))
+        rows.append((name, *numbers, _paid(result["metrics"]["spent"])))
     columns = ("policy", "Nash regret", "standard error", "bias-corrected", "average regret", "epsilon one person pays")
     return Table("At the last round", columns, tuple(rows))
 
@@ -146,10 +151,7 @@ class FigureA(Artefact):
         "paper": (500, (3, 5, 10, 20, 50, 100, 200, 500, 1000)),
     }
     names: ClassVar[dict[str, Spec]] = {
-        ADAP: POLICIES[ADAP],
-        GDP: POLICIES[GDP],
-        GDP_SOUND: POLICIES[GDP_SOUND],
-        GLOBAL: POLICIES[GLOBAL],
+        **{name: POLICIES[name] for name in (ADAP, GDP, GDP_SOUND, GLOBAL)},
         "AdaP-UCB, eps 2": policy("adap-ucb", 2.0, "figure"),
         "GDP-NCB, eps 2": policy("gdp-ncb", 2.0, "figure"),
         "private-nash (ours), eps 2": policy("private-nash", 2.0),
@@ -224,30 +226,23 @@ class FigureB(Compared):
         return [*regret_charts(results, self.chart, PAPER, (shifted,)), summary(results)]
 
     def claims(self, results: Results) -> list[Claim]:
-        where = "experiments, figure (b)"
+        where, ours = "experiments, figure (b)", "our own claim"
+        pairs = (
+            ("GDP-NCB reduces Nash regret compared to AdaP-UCB for larger T", where, ADAP, GDP),
+            ("GDP-NCB made sound has less Nash regret than AdaP-UCB made sound", where, ADAP_SOUND, GDP_SOUND),
+            ("LDP-NCB has significantly lower regret than LDP-UCB", where, LDP_UCB, LDP),
+            ("private-nash is below non-private NCB", ours, NCB, GLOBAL),
+            ("private-nash is below GDP-NCB", ours, GDP, GLOBAL),
+            ("local-nash is below the global GDP-NCB", ours, GDP, LOCAL),
+            (f"private-nash is below non-private {NCB_4}", ours, NCB_4, GLOBAL),
+        )
         return [
-            below(
-                "GDP-NCB reduces Nash regret compared to AdaP-UCB for larger T",
-                where,
-                results[ADAP],
-                results[GDP],
-                MEASURE,
-            ),
-            below(
-                "GDP-NCB made sound has less Nash regret than AdaP-UCB made sound",
-                where,
-                results[ADAP_SOUND],
-                results[GDP_SOUND],
-            ),
-            below("LDP-NCB has significantly lower regret than LDP-UCB", where, results[LDP_UCB], results[LDP]),
-            below("private-nash is below non-private NCB", "our own claim", results[NCB], results[GLOBAL]),
-            below("private-nash is below GDP-NCB", "our own claim", results[GDP], results[GLOBAL]),
-            below("local-nash is below the global GDP-NCB", "our own claim", results[GDP], results[LOCAL]),
-            below(f"private-nash is below non-private {NCB_4}", "our own claim", results[NCB_4], results[GLOBAL]),
+            below(text, at, results[larger], results[smaller], note=MEASURE if larger == ADAP else "")
+            for text, at, larger, smaller in pairs
         ]
 
 
-class ByEpsilon(Artefact):
+class ByEpsilon(Compared):
     """One private policy at several budgets beside non-private NCB."""
 
     table: ClassVar[str] = ""
@@ -255,7 +250,7 @@ class ByEpsilon(Artefact):
     paper: ClassVar[str] = ""
 
     def specs(self, scale: Scale) -> dict[str, Spec]:
-        rounds, runs = {"quick": (100_000, 16), "standard": (1_000_000, 50), "paper": (10**7, 50)}[scale]
+        rounds, runs = self.sizes(scale)
         found = {NCB: spec(POLICIES[NCB], rounds, runs)}
         for epsilon in EPSILONS:
             found[f"{self.paper}, eps {epsilon:g}"] = spec(policy(self.table, epsilon, "figure"), rounds, runs)

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.stats import t as student
 
-from fairveil.lab.artefact import Artefact, Chart, Claim, Line, Picture, Results, Scale, Spec, Table, last, line
+from fairveil.lab.artefact import (
+    Artefact,
+    Chart,
+    Claim,
+    Line,
+    Picture,
+    Results,
+    Scale,
+    Spec,
+    Table,
+    courses,
+    labelled,
+    last,
+    line,
+)
 from fairveil.lab.rates import by_size, curve, growth_below
 from fairveil.registry import register
 
 BUDGET = {"epsilon": 2.0, "delta": 0.1}
-RADIUS = {"confidence": "weighted"}
 ALONE, FED = "learning alone (B0)", "Fed-FairX"
 PRINTED, SOUND = "Priv-FairX as printed", "Priv-FairX sound"
 READ = "Priv-FairX, lemma 7 as Dubey and Pentland"
@@ -35,36 +48,28 @@ SETS = (
 )
 
 
-def world(agents: int = 10, noise: float = 0.1) -> Spec:
-    return {"name": "exposure", "agents": agents, "noise": noise}
+POLICIES: dict[str, Spec] = {
+    ALONE: {"name": "fairx-linucb"},
+    FED: {"name": "fed-fairx"},
+    PRINTED: {"name": "priv-fairx", "variant": "printed", **BUDGET},
+    READ: {"name": "priv-fairx", "variant": "dubey-pentland", **BUDGET},
+    PRINTED_OURS: {"name": "priv-fairx", "variant": "printed", "confidence": "weighted", **BUDGET},
+    SOUND: {"name": "priv-fairx", **BUDGET},
+    BATCHED: {"name": "batched-priv-fairx", **BUDGET},
+    PERSONAL: {"name": "batched-priv-fairx", "personal": True, **BUDGET},
+}
+"""``READ`` has the printed noise with the valid reading of lemma 7."""
 
 
 def spec(policy: Spec, rounds: int, runs: int, agents: int = 10, noise: float = 0.1) -> Spec:
     return {
         "task": "bandit",
         "policy": policy,
-        "environment": world(agents, noise),
+        "environment": {"name": "exposure", "agents": agents, "noise": noise},
         "rounds": rounds,
         "runs": runs,
         "seed": 2024,
     }
-
-
-def printed(**facts: Any) -> Spec:
-    return {"name": "priv-fairx", "variant": "printed", **BUDGET, **facts}
-
-
-def as_read(**facts: Any) -> Spec:
-    """The printed noise with the valid reading of lemma 7."""
-    return printed(variant="dubey-pentland", **facts)
-
-
-def sound(**facts: Any) -> Spec:
-    return {"name": "priv-fairx", **BUDGET, **facts}
-
-
-def batched(**facts: Any) -> Spec:
-    return {"name": "batched-priv-fairx", **BUDGET, **facts}
 
 
 def paired(text: str, where: str, larger: Spec, smaller: Spec, factor: float = 1.0, chosen_of: int = 1) -> Claim:
@@ -80,7 +85,7 @@ def paired(text: str, where: str, larger: Spec, smaller: Spec, factor: float = 1
         if len(gaps) > 1
         else 0.0
     )
-    return Claim(text, where, margin, margin - reach, margin + reach)
+    return Claim.around(text, where, margin, reach)
 
 
 def final(result: Spec) -> float:
@@ -99,62 +104,51 @@ def summary(results: Results) -> Table:
     return Table("At the last round", columns, tuple(rows))
 
 
-@register("artefact", "fairx/exp1")
-class Experiment1(Artefact):
-    """Fairness regret of learning alone, federated and privately federated."""
+class ByRound(Artefact):
+    """Policies beside each other over the rounds."""
 
-    title = "Experiment 1: fairness regret over the rounds (10 agents, epsilon 2, delta 0.1)"
-    source = "section 6.4, figure 1 (a)"
-    notes: ClassVar[tuple[str, ...]] = (SETTING, LEMMA, SETS)
+    policies: ClassVar[dict[str, Spec]] = POLICIES
+    facts: ClassVar[Spec] = {}
+    metric = "fairness_regret"
     sizes: ClassVar[dict[Scale, tuple[int, int]]] = {
         "quick": (8_000, 3),
         "standard": (30_000, 5),
         "paper": (100_000, 5),
     }
-    metric = "fairness_regret"
-    width = 1.0
 
     def specs(self, scale: Scale) -> dict[str, Spec]:
         rounds, runs = self.sizes[scale]
-        policies = {
-            ALONE: {"name": "fairx-linucb"},
-            FED: {"name": "fed-fairx"},
-            PRINTED: printed(),
-            READ: as_read(),
-            PRINTED_OURS: printed(**RADIUS),
-            SOUND: sound(),
-            BATCHED: batched(),
-            PERSONAL: batched(personal=True),
-        }
-        return {label: spec({**policy, "width": self.width}, rounds, runs) for label, policy in policies.items()}
+        return {label: spec({**policy, **self.facts}, rounds, runs) for label, policy in self.policies.items()}
 
     def pictures(self, results: Results) -> list[Picture]:
         label = f"{self.metric.replace('_', ' ')}, average over agents"
-        lines = tuple(line(name, result, self.metric) for name, result in results.items())
         positive = self.metric == "fairness_regret"
-        return [Chart(label.capitalize(), "round", label, lines, log_x=positive, log_y=positive), summary(results)]
+        curves = courses(results, self.metric)
+        return [Chart(label.capitalize(), "round", label, curves, log_x=positive, log_y=positive), summary(results)]
+
+
+@register("artefact", "fairx/exp1")
+class Experiment1(ByRound):
+    """Fairness regret of learning alone, federated and privately federated."""
+
+    title = "Experiment 1: fairness regret over the rounds (10 agents, epsilon 2, delta 0.1)"
+    source = "section 6.4, figure 1 (a)"
+    notes: ClassVar[tuple[str, ...]] = (SETTING, LEMMA, SETS)
+    facts: ClassVar[Spec] = {"width": 1.0}
 
     def claims(self, results: Results) -> list[Claim]:
-        where = "section 6.5, first inference"
-        alone = results[ALONE]
-        found = [
-            paired("Fed-FairX is below learning alone", where, alone, results[FED]),
-            paired("Priv-FairX as printed is below learning alone", where, alone, results[PRINTED]),
-            paired(f"{READ}, is below learning alone", where, alone, results[READ]),
-            paired(f"{PRINTED_OURS} is below learning alone", where, alone, results[PRINTED_OURS]),
-            paired("Priv-FairX sound is below learning alone", where, alone, results[SOUND]),
-            paired("Batched-Priv-FairX is below learning alone", "ours", alone, results[BATCHED]),
-            paired("Batched-Priv-FairX personal is below learning alone", "ours", alone, results[PERSONAL]),
-        ]
+        found = []
+        for name in list(POLICIES)[1:]:
+            where = "ours" if name in (BATCHED, PERSONAL) else "section 6.5, first inference"
+            text = f"{name}{',' if name == READ else ''} is below learning alone"
+            found.append(paired(text, where, results[ALONE], results[name]))
         for name in (PRINTED, READ, PRINTED_OURS):
-            text = f"Batched-Priv-FairX has at most half the fairness regret of {name}"
+            text = f"{BATCHED} has at most half the fairness regret of {name}"
             found.append(paired(text, "ours", results[name], results[BATCHED], factor=0.5))
         ratio = results[PRINTED]["metrics"]["synchronisations"] / results[BATCHED]["metrics"]["synchronisations"]
         note = f"{ratio:.0f} times; the number of published synchronisations grows with the rounds"
-        found.append(
-            Claim.exact(f"{BATCHED} synchronises at least 100 times less often than printed", "ours", ratio - 100, note)
-        )
-        return found
+        text = f"{BATCHED} synchronises at least 100 times less often than printed"
+        return [*found, Claim.exact(text, "ours", ratio - 100, note)]
 
 
 @register("artefact", "fairx/greedy")
@@ -168,7 +162,7 @@ class WithoutOptimism(Experiment1):
         "contexts are so diverse here that nobody needs to explore: what the confidence radius costs is the difference "
         "to experiment 1",
     )
-    width = 0.0
+    facts: ClassVar[Spec] = {"width": 0.0}
 
 
 @register("artefact", "fairx/reward")
@@ -188,10 +182,8 @@ class RewardRegret(Experiment1):
         found = []
         for name in (FED, BATCHED):
             ours, alone = (last(results[label], "reward_regret") for label in (name, ALONE))
-            gap = abs(alone[0]) - abs(ours[0])
-            reach = 1.96 * math.hypot(alone[1], ours[1])
             text = f"{name} is nearer to the fair policy's reward than learning alone"
-            found.append(Claim(text, "ours", gap, gap - reach, gap + reach))
+            found.append(Claim.difference(text, "ours", abs(alone[0]), alone[1], abs(ours[0]), ours[1]))
         return found
 
 
@@ -223,12 +215,12 @@ class Experiment2(Artefact):
     def specs(self, scale: Scale) -> dict[str, Spec]:
         rounds, runs = self.sizes[scale]
         found = {}
-        for label, policy in (("printed", printed), ("as read", as_read), ("our set", _ours), ("sound", sound)):
-            found[f"paper, {label}"] = spec(policy(), rounds, runs)
-            trigger = {"name": "determinant", "raw": label != "sound"}
-            found[f"B1, {label}"] = spec(policy(schedule=trigger), rounds, runs)
-            found[f"B2, {label}"] = spec(policy(schedule="doubling"), rounds, runs)
-        found[BATCHED] = spec(batched(), rounds, runs)
+        for label, name in self.panels.items():
+            policy, trigger = POLICIES[name], {"name": "determinant", "raw": label != "sound"}
+            found[f"paper, {label}"] = spec(policy, rounds, runs)
+            found[f"B1, {label}"] = spec({**policy, "schedule": trigger}, rounds, runs)
+            found[f"B2, {label}"] = spec({**policy, "schedule": "doubling"}, rounds, runs)
+        found[BATCHED] = spec(POLICIES[BATCHED], rounds, runs)
         return found
 
     def pictures(self, results: Results) -> list[Picture]:
@@ -257,8 +249,10 @@ class Experiment2(Artefact):
         return found
 
 
-def _ours(**facts: Any) -> Spec:
-    return printed(**RADIUS, **facts)
+def ends(results: Results, start: str) -> tuple[Spec, Spec]:
+    """The results of the smallest and of the largest size."""
+    first, *_, last_one = labelled(results, start).values()
+    return first, last_one
 
 
 @register("artefact", "fairx/exp3")
@@ -277,36 +271,29 @@ class Experiment3(Artefact):
         "standard": (20_000, 5, (1, 2, 5, 10, 20)),
         "paper": (100_000, 5, (1, 2, 5, 10, 20)),
     }
-    lines: ClassVar[dict[str, Spec]] = {
-        FED: {"name": "fed-fairx"},
-        PRINTED: printed(),
-        READ: as_read(),
-        PRINTED_OURS: _ours(),
-        SOUND: sound(),
-        BATCHED: batched(),
-    }
+    names = (FED, PRINTED, READ, PRINTED_OURS, SOUND, BATCHED)
 
     def specs(self, scale: Scale) -> dict[str, Spec]:
         rounds, runs, grid = self.sizes[scale]
         return {
-            f"{name}, m = {agents}": spec(policy, rounds, runs, agents)
-            for name, policy in self.lines.items()
+            f"{name}, m = {agents}": spec(POLICIES[name], rounds, runs, agents)
+            for name in self.names
             for agents in grid
         }
 
     def pictures(self, results: Results) -> list[Picture]:
         charts: list[Picture] = []
         for metric, label in (("fairness_regret", "average over agents"), ("fairness_regret_sum", "sum over agents")):
-            lines = tuple(curve(name, by_size(results, f"{name}, m = ", metric)) for name in self.lines)
+            lines = tuple(curve(name, by_size(results, f"{name}, m = ", metric)) for name in self.names)
             title, said = f"Fairness regret at the last round, {label}", f"fairness regret, {label}"
             charts.append(Chart(title, "number of agents", said, lines, log_x=True, log_y=True))
         return charts
 
     def claims(self, results: Results) -> list[Claim]:
         where, found = "section 6.5, third inference", []
-        for name in self.lines:
-            few, *_, many = (results[label] for label in results if label.startswith(f"{name}, m = "))
-            found.append(paired(f"{name}: more agents have less regret each", where, few, many))
+        for name in self.names:
+            fewest, most = ends(results, f"{name}, m = ")
+            found.append(paired(f"{name}: more agents have less regret each", where, fewest, most))
             text = f"{name}: the sum over agents grows more slowly than m (exponent below 1; the theorem says 1/2)"
             found.append(growth_below(text, where, by_size(results, f"{name}, m = ", "fairness_regret_sum")))
         return found
@@ -328,26 +315,19 @@ class Experiment4(Artefact):
         "standard": (20_000, 5, (0.2, 0.5, 1.0, 2.0, 5.0)),
         "paper": (100_000, 5, (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)),
     }
-    lines: ClassVar[dict[str, Spec]] = {
-        PRINTED: printed(),
-        READ: as_read(),
-        PRINTED_OURS: _ours(),
-        SOUND: sound(),
-        BATCHED: batched(),
-        PERSONAL: batched(personal=True),
-    }
+    names = (PRINTED, READ, PRINTED_OURS, SOUND, BATCHED, PERSONAL)
 
     def specs(self, scale: Scale) -> dict[str, Spec]:
         rounds, runs, grid = self.sizes[scale]
         found = {
-            f"{name}, eps = {epsilon:g}": spec({**policy, "epsilon": epsilon}, rounds, runs)
-            for name, policy in self.lines.items()
+            f"{name}, eps = {epsilon:g}": spec({**POLICIES[name], "epsilon": epsilon}, rounds, runs)
+            for name in self.names
             for epsilon in grid
         }
-        return found | {ALONE: spec({"name": "fairx-linucb"}, rounds, runs)}
+        return found | {ALONE: spec(POLICIES[ALONE], rounds, runs)}
 
     def pictures(self, results: Results) -> list[Picture]:
-        lines = [curve(name, by_size(results, f"{name}, eps = ", "fairness_regret")) for name in self.lines]
+        lines = [curve(name, by_size(results, f"{name}, eps = ", "fairness_regret")) for name in self.names]
         x = lines[0].x
         lines.append(Line(ALONE, x, (final(results[ALONE]),) * len(x), dashed=True))
         title = "Fairness regret at the last round"
@@ -355,9 +335,10 @@ class Experiment4(Artefact):
 
     def claims(self, results: Results) -> list[Claim]:
         where, found = "section 6.5, fourth inference", []
-        for name in self.lines:
-            small, *_, large = (results[label] for label in results if label.startswith(f"{name}, eps = "))
-            found.append(paired(f"{name}: a larger epsilon means less regret", where, small, large))
+        for name in self.names:
+            found.append(
+                paired(f"{name}: a larger epsilon means less regret", where, *ends(results, f"{name}, eps = "))
+            )
             one = results[f"{name}, eps = 1"]
             found.append(paired(f"{name}: below learning alone at eps = 1", where, results[ALONE], one))
         return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from fairveil.lab.artefact import Artefact, Claim, Picture, Results, Scale, Spec, Table
 from fairveil.lab.papers.fairx import (
@@ -11,21 +11,18 @@ from fairveil.lab.papers.fairx import (
     BATCHED,
     FED,
     LEMMA,
+    POLICIES,
     PRINTED,
     READ,
     SOUND,
-    as_read,
-    batched,
     final,
     paired,
-    printed,
-    sound,
     spec,
 )
 from fairveil.registry import register
 
 SAID = {"holds": "yes", "does not hold": "no", "undecided": "undecided"}
-READINGS = {PRINTED: printed, READ: as_read}
+READINGS = (PRINTED, READ)
 """The private algorithm with lemma 7 as printed, and as its source has it."""
 FIRST = (FED, *READINGS, SOUND, BATCHED)
 """Policies of the first inference, with ours."""
@@ -106,18 +103,17 @@ class Readings(Artefact):
 
 def players(bound: float) -> dict[str, tuple[Spec, int]]:
     """Policy and number of agents by label: those of experiments 1 to 4, as few as the inferences need."""
-    clipped: dict[str, Any] = {"reward_bound": bound}
-    fed = {"name": "fed-fairx"}
-    found: dict[str, tuple[Spec, int]] = {ALONE: ({"name": "fairx-linucb"}, 10), FED: (fed, 10)}
-    found[f"{FED}, one agent"] = (fed, 1)
-    for name, policy in READINGS.items():
-        found[name] = (policy(**clipped), 10)
-        found[f"{name}, B1"] = (policy(**clipped, schedule={"name": "determinant", "raw": True}), 10)
-        found[f"{name}, B2"] = (policy(**clipped, schedule="doubling"), 10)
-        found[f"{name}, one agent"] = (policy(**clipped), 1)
+    fed = POLICIES[FED]
+    found = {ALONE: (POLICIES[ALONE], 10), FED: (fed, 10), f"{FED}, one agent": (fed, 1)}
+    for name in READINGS:
+        policy = {**POLICIES[name], "reward_bound": bound}
+        found[name] = (policy, 10)
+        found[f"{name}, B1"] = ({**policy, "schedule": {"name": "determinant", "raw": True}}, 10)
+        found[f"{name}, B2"] = ({**policy, "schedule": "doubling"}, 10)
+        found[f"{name}, one agent"] = (policy, 1)
         for epsilon in (0.2, 1.0, 10.0):
-            found[f"{name}, eps {epsilon:g}"] = (policy(**clipped, epsilon=epsilon), 10)
-    return found | {SOUND: (sound(**clipped), 10), BATCHED: (batched(**clipped), 10)}
+            found[f"{name}, eps {epsilon:g}"] = ({**policy, "epsilon": epsilon}, 10)
+    return found | {name: ({**POLICIES[name], "reward_bound": bound}, 10) for name in (SOUND, BATCHED)}
 
 
 def inferences(results: Results, cell: str) -> list[list[Claim]]:

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from fairveil.dynamics.qualification import draws, transition_grid
+from fairveil.dynamics import draws
+from fairveil.dynamics.qualification import transition_grid
 from fairveil.lab.artefact import Claim, Heatmap, Picture, Results, Scale, Spec, Table
 from fairveil.lab.papers.thesis_words import ThesisArtefact
 from fairveil.randomness import generator

@@ -8,8 +8,7 @@ from fairveil.dynamics import distribution, fico_groups
 from fairveil.dynamics.assumptions import likelihood_ratio_fall
 from fairveil.lab.artefact import Chart, Claim, Line, Picture, Results, Scale, Spec, have
 from fairveil.lab.papers.thesis_credit_tables import PEOPLE
-from fairveil.lab.papers.thesis_strategic_surfaces import Surfaces
-from fairveil.lab.papers.thesis_strategic_worlds import FICO, credit, spec
+from fairveil.lab.papers.thesis_strategic_surfaces import FICO, Surfaces, credit, spec
 from fairveil.lab.papers.thesis_words import POLICIES, SOURCES, CreditArtefact, ThesisArtefact, sources
 from fairveil.registry import register
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from fairveil.dynamics import fico_groups
 from fairveil.lab.artefact import Claim, Picture, Results, Scale, Spec, Table
-from fairveil.lab.papers.thesis_strategic_worlds import FICO, credit, spec
+from fairveil.lab.papers.thesis_strategic_surfaces import FICO, credit, spec
 from fairveil.lab.papers.thesis_words import POLICIES, SOURCES, CreditArtefact, ThesisArtefact, sources
 from fairveil.registry import register
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairveil.lab.artefact import Chart, Claim, Heatmap, Line, Picture, Results, Scale, Spec, Table, line
+from fairveil.lab.artefact import Chart, Claim, Heatmap, Line, Picture, Results, Scale, Spec, Table, courses, line
 from fairveil.lab.papers.thesis_words import ParticipationArtefact
 from fairveil.registry import register
 
@@ -51,8 +51,8 @@ def paths(steps: int, **more: Any) -> dict[str, Spec]:
 
 
 def chart(title: str, label: str, results: Results, series: str) -> Chart:
-    lines = (line(name, result, series) for name, result in results.items())
-    return Chart(title, "time", label, tuple(replace(one, dashed=one.name.endswith("learned")) for one in lines))
+    curves = tuple(replace(one, dashed=one.name.endswith("learned")) for one in courses(results, series))
+    return Chart(title, "time", label, curves)
 
 
 def at_ratio(results: Results, ratio: str, mark: str = "") -> Results:

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fairveil.dynamics import distribution, fico_groups
-from fairveil.dynamics.qualification import draws
+from fairveil.dynamics import distribution, draws, fico_groups
 from fairveil.lab.artefact import Chart, Claim, Line, Picture, Results, Scale, Spec, Table
 from fairveil.lab.papers.thesis_words import POLICIES, SOURCES, CreditArtefact, ThesisArtefact, sources
 from fairveil.randomness import generator

@@ -10,7 +10,7 @@ import numpy as np
 from fairveil.dynamics import Scene, distribution
 from fairveil.dynamics.assumptions import rising_gain_limit
 from fairveil.lab.artefact import Chart, Claim, Heatmap, Line, Picture, Results, Scale, Spec, Table, line
-from fairveil.lab.papers.thesis_strategic_worlds import blurred_and_clear, group, spec
+from fairveil.lab.papers.thesis_strategic_surfaces import blurred_and_clear, group, spec
 from fairveil.lab.papers.thesis_words import POLICIES, ThesisArtefact
 from fairveil.lab.theorems.strategic_fair import disincentive_condition
 from fairveil.randomness import generator

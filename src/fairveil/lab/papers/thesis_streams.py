@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fairveil.lab.artefact import Chart, Claim, Line, Picture, Results, Scale, Spec, Table, have, readable
-from fairveil.lab.papers.thesis_streams_claims import Pairs, error, generally, larger_lead, smaller
 from fairveil.lab.papers.thesis_streams_runs import (
     DELTA,
     DFT,
@@ -27,12 +26,17 @@ from fairveil.lab.papers.thesis_streams_runs import (
     PROPOSED,
     RUNS,
     SEARCHED,
+    Pairs,
     StreamArtefact,
     at_epsilon,
     at_level,
     curves,
+    error,
     facts,
+    generally,
+    larger_lead,
     sequences,
+    smaller,
     spec_of,
 )
 from fairveil.privacy.conversions import gdp_epsilon

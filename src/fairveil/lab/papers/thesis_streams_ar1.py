@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from fairveil.lab.artefact import Artefact, Chart, Claim, Line, Picture, Results, Scale, Spec, Table, readable
+from fairveil.lab.artefact import Artefact, Chart, Claim, Line, Picture, Results, Scale, Spec, Table, last, readable
 from fairveil.privacy.conversions import gdp_epsilon
 from fairveil.registry import register
 
@@ -51,8 +51,7 @@ def weighted(kind: str, weight: float, data: Spec) -> Spec:
 
 
 def rmse(results: Results, label: str) -> tuple[float, float]:
-    found = results[label]["metrics"]
-    return found["rmse"], found.get("rmse_std", 0.0) / math.sqrt(results[label]["spec"]["runs"])
+    return last(results[label], "rmse")
 
 
 def best(results: Results, start: str) -> tuple[float, float]:

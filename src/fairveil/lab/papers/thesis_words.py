@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from fairveil.fairness.notions import thesis_words
-from fairveil.lab.artefact import Artefact, Claim, Picture, Results, Scale, have
+from fairveil.lab.artefact import Artefact, Claim, Picture, Results, Scale, have, labelled
 
 SYMBOLS = {
     **{f"alpha_{name}": f"qualification rate of group {name}" for name in "ab"},
@@ -102,13 +102,4 @@ class CreditArtefact(ThesisArtefact):
     @staticmethod
     def by_source(results: Results) -> list[tuple[str, Results]]:
         """The results of each source under their labels."""
-        found = []
-        for source in SOURCES:
-            own = {
-                label.removeprefix(f"{source}: "): result
-                for label, result in results.items()
-                if label.startswith(f"{source}: ")
-            }
-            if own:
-                found.append((source, own))
-        return found
+        return [(source, own) for source in SOURCES if (own := labelled(results, f"{source}: "))]

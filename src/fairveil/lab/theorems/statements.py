@@ -14,14 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from fairveil.dynamics import draws
 from fairveil.dynamics.draws import random_features, spread
 from fairveil.dynamics.participation import Composition, Effort
-from fairveil.dynamics.participation import draws as staying
 from fairveil.dynamics.participation.model import Participation
 from fairveil.dynamics.participation.model import model as participation_model
-from fairveil.dynamics.qualification import draws as rates
 from fairveil.dynamics.qualification.model import model as qualification_model
-from fairveil.dynamics.strategic import Scene, draws
+from fairveil.dynamics.strategic import Scene
 from fairveil.lab.theorems import lemmas, strategic, strategic_fair
 from fairveil.lab.theorems import participation as stay
 from fairveil.lab.theorems import qualification as qualify
@@ -63,7 +62,7 @@ def on_scene(make: Callable[..., draws.Drawn], see: Callable[..., Check]) -> Try
     return one
 
 
-def on_model(make: Callable[..., rates.Drawn], see: Callable[..., Check]) -> Try:
+def on_model(make: Callable[..., draws.Drawn], see: Callable[..., Check]) -> Try:
     def one(rng: Generator) -> Seen:
         groups, utility = make(rng)
         drawn = {"groups": groups, **utility}
@@ -109,7 +108,7 @@ def _blurred(two: Two) -> int:
 
 
 def strategic_statements() -> dict[str, Sentence]:
-    free, same = draws.random_groups, partial(draws.random_groups, same_features=True)
+    free, same = draws.costly_groups, partial(draws.costly_groups, same_features=True)
 
     def each(make: Callable[..., draws.Drawn], see: Callable[[Scene, str], Check]) -> list[Try]:
         return [on_scene(make, lambda scene, c=c: see(scene, c)) for c in RATES]
@@ -157,15 +156,15 @@ def strategic_statements() -> dict[str, Sentence]:
 
 
 def qualification_statements() -> dict[str, Sentence]:
-    free, alike = rates.random_groups, partial(rates.random_groups, same_features=True)
+    free, alike = draws.random_groups, partial(draws.random_groups, same_features=True)
 
-    def each(make: Callable[..., rates.Drawn], see: Callable[..., Check], kinds: tuple[str, ...] = KINDS) -> list[Try]:
+    def each(make: Callable[..., draws.Drawn], see: Callable[..., Check], kinds: tuple[str, ...] = KINDS) -> list[Try]:
         return [on_model(make, lambda rng, build, k=k: see(build(k))) for k in kinds]
 
-    def close(rng: Generator) -> rates.Drawn:
-        return rates.random_groups(rng, gap=float(rng.uniform(0.02, 1.0)) if rng.random() < 0.5 else 1.0)
+    def close(rng: Generator) -> draws.Drawn:
+        return draws.random_groups(rng, gap=float(rng.uniform(0.02, 1.0)) if rng.random() < 0.5 else 1.0)
 
-    def equality(make: Callable[..., rates.Drawn], printed: bool) -> list[Try]:
+    def equality(make: Callable[..., draws.Drawn], printed: bool) -> list[Try]:
         return [
             on_model(
                 make,
@@ -181,14 +180,14 @@ def qualification_statements() -> dict[str, Sentence]:
         "section 5.7 contraction": Sentence(each(free, qualify.contraction), qualify.CONTRACTION),
         "section 5.7 weaker": Sentence(each(close, qualify.weaker), qualify.CONTRACTION),
         "theorem 19": Sentence(
-            [*equality(free, False), *equality(alike, False), *equality(rates.moved_groups, False)], qualify.MISSING
+            [*equality(free, False), *equality(alike, False), *equality(draws.moved_groups, False)], qualify.MISSING
         ),
-        "theorem 19 printed": Sentence(equality(rates.moved_groups, True), None),
+        "theorem 19 printed": Sentence(equality(draws.moved_groups, True), None),
         "theorem 20": Sentence(
             [on_model(alike, lambda rng, build, k=k: qualify.theorem_20(build(), k)) for k in RATES]
         ),
         "theorem 21": Sentence(
-            [on_model(rates.split_groups, lambda rng, build: qualify.theorem_21(build()))], qualify.ENOUGH
+            [on_model(draws.split_groups, lambda rng, build: qualify.theorem_21(build()))], qualify.ENOUGH
         ),
         "proposition 3": Sentence(each(free, qualify.proposition_3)),
         "proposition 3 utility": Sentence(each(alike, qualify.proposition_3_utility, ("eqopt",))),
@@ -219,14 +218,14 @@ def participation_statements() -> dict[str, Sentence]:
     def one_shot(see: Callable[..., Check], fairness: str) -> Try:
         def one(rng: Generator) -> Seen:
             first, second = rng.uniform(0.05, 0.95, 2).tolist()
-            system = staying.random_model(rng, fairness)
+            system = draws.random_model(rng, fairness)
             return [(facts(system), see(system, first, second))]
 
         return one
 
     def driven(fairness: str) -> Try:
         def one(rng: Generator) -> Seen:
-            system = staying.random_model(rng, fairness, _retention(rng))
+            system = draws.random_model(rng, fairness, _retention(rng))
             return [(facts(system), stay.theorem_12(system))]
 
         return one
@@ -249,7 +248,7 @@ def participation_statements() -> dict[str, Sentence]:
 
     def settling(fairness: str) -> Try:
         def many(rng: Generator) -> Seen:
-            system = staying.random_models(rng, 20, fairness)
+            system = draws.random_models(rng, 20, fairness)
             return ((facts(system, k), seen) for k, seen in enumerate(stay.theorem_15_batch(system)))
 
         return many
@@ -266,8 +265,8 @@ def participation_statements() -> dict[str, Sentence]:
         return many
 
     reactions = {
-        "labels": (staying.random_models, Composition(0.02), Composition(0.005)),
-        "features": (staying.overlapping_models, Effort(0.5), Effort(0.05)),
+        "labels": (draws.random_models, Composition(0.02), Composition(0.005)),
+        "features": (draws.overlapping_models, Effort(0.5), Effort(0.05)),
     }
     return {
         "theorem 14": Sentence([one_shot(stay.theorem_14, f) for f in LINKED]),
@@ -290,7 +289,7 @@ def _lemma(name: str, fairness: str) -> Try:
     """Pairs of one-shot problems: the second has lower label rates, or fewer qualified people in the overlap."""
 
     def one(rng: Generator) -> Seen:
-        system = staying.overlapping_models(rng, 1, fairness)
+        system = draws.overlapping_models(rng, 1, fairness)
         part = 1.0 - spread(rng, 1e-4, 0.5) if name in ("lemma 18", "lemma 20") else float(rng.uniform(0.3, 1.0))
         parts = np.array([part, part ** float(rng.uniform(0.3, 3.0))])
         share = float(rng.uniform(0.05, 0.95)) if name in ("lemma 18", "lemma 20") else None

@@ -19,9 +19,9 @@ from fairveil.loop import writer as writing
 from fairveil.loop.batch import Batch
 from fairveil.loop.config import Person, Reward
 from fairveil.loop.loop import Loop
+from fairveil.loop.play import stand_in, stands_in
 from fairveil.loop.public import loop_table, release_tables
 from fairveil.loop.requests import Preparer
-from fairveil.loop.stand_in import stand_in, stands_in
 from fairveil.loop.store import Store
 from fairveil.proof.adapters.loop import OF_ARRIVALS
 from fairveil.proof.adapters.restored import Place

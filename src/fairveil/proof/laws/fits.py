@@ -23,11 +23,9 @@ import numpy as np
 from fairveil.arrays import Floats, Ints
 from fairveil.classify.fair.auditor import release_audit
 from fairveil.classify.fair.learner import PrivateFair
-from fairveil.classify.fair.report import release_report
-from fairveil.classify.fair.zones import release_zones
-from fairveil.classify.game.exponential import Sound
+from fairveil.classify.fair.zones import release_report, release_zones
+from fairveil.classify.game.exponential import Game, Sound
 from fairveil.classify.game.learners import ExponentialFair, PrivateGame
-from fairveil.classify.game.private_game import Game
 from fairveil.classify.learners import PrivateLogistic
 from fairveil.classify.perturbation import Perturbation
 from fairveil.privacy.mechanisms import DiscreteLaplace, Exponential

@@ -20,8 +20,8 @@ from fairveil.arrays import Ints
 from fairveil.bandits.environments.base import Environment
 from fairveil.bandits.nash.base import NashPolicy
 from fairveil.bandits.protocol import Policy
+from fairveil.bandits.random import UniformSimulator
 from fairveil.bandits.simulate import Case, Simulator, Streams, start_run
-from fairveil.bandits.steps import UniformSimulator
 from fairveil.configuration import describe
 from fairveil.errors import SpecError
 from fairveil.proof.laws import must

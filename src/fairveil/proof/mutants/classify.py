@@ -13,10 +13,8 @@ from fairveil.arrays import Floats
 from fairveil.classify.fair.accounting import Plan
 from fairveil.classify.fair.auditor import release_audit
 from fairveil.classify.fair.learner import PrivateFair
-from fairveil.classify.fair.report import release_report
-from fairveil.classify.fair.zones import release_zones
-from fairveil.classify.game.exponential import Sound
-from fairveil.classify.game.private_game import Game
+from fairveil.classify.fair.zones import release_report, release_zones
+from fairveil.classify.game.exponential import Game, Sound
 from fairveil.classify.perturbation import Perturbation
 from fairveil.fairness.metrics import equal_opportunity_gap
 from fairveil.privacy.noise import Noise, ZeroNoise

@@ -19,8 +19,7 @@ from fairveil.arrays import Bools, Floats, Ints
 from fairveil.classify.fair.accounting import Plan
 from fairveil.classify.fair.auditor import release_audit
 from fairveil.classify.fair.learner import PrivateFair
-from fairveil.classify.fair.report import release_report
-from fairveil.classify.fair.zones import release_zones
+from fairveil.classify.fair.zones import release_report, release_zones
 from fairveil.classify.learners import PrivateLogistic
 from fairveil.fairness.groups import Counter
 from fairveil.privacy.calibration.fits import GRID_SIGMA, MAX_WIDTH, fit_mu, objective_delta

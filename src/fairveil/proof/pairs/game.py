@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from fairveil.arrays import Bools, Floats, Ints
-from fairveil.classify.game.exponential import SIZE_SHARE, Printed, Sound
+from fairveil.classify.game.exponential import SIZE_SHARE, Game, Printed, Sound
 from fairveil.classify.game.ftpl import FollowPerturbedLeader
 from fairveil.classify.game.learners import ExponentialFair, PrivateFairNR, PrivateGame
-from fairveil.classify.game.private_game import Game
 from fairveil.privacy.conversions import zcdp_epsilon
 from fairveil.privacy.noise import Noise
 from fairveil.proof import AuditPair

@@ -6,7 +6,7 @@ Every form works without script and posts to its page's own path.
 
 from __future__ import annotations
 
-from fairveil.service.pages import audit, entry, loops, making, operation, published, streams
+from fairveil.service.pages import entry, loops, making, operation, published
 from fairveil.service.routes import declared
 
-PAGES = declared(entry, published, loops, making, operation, streams, audit)
+PAGES = declared(entry, published, loops, making, operation)

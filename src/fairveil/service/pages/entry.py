@@ -7,8 +7,7 @@ import re
 from fairveil.loop import tokens
 from fairveil.loop.problems import Unknown
 from fairveil.service.pages import sessions
-from fairveil.service.pages.drawing import STATICS
-from fairveil.service.pages.site import KEPT
+from fairveil.service.pages.site import KEPT, STATICS
 from fairveil.service.pages.visit import File, Onward, Page, Visit, Visitor
 from fairveil.service.routes import route
 

@@ -9,11 +9,11 @@ from fairveil.errors import FairveilError
 from fairveil.loop.waiting import standing_words, whole
 from fairveil.service.messages import Refused, of_error
 from fairveil.service.pages.entry import AGAIN
-from fairveil.service.pages.reported import beside, shown
 from fairveil.service.pages.verdicts import (
     JOB_WORDS,
     arm_id,
     arm_name,
+    beside,
     chances,
     figure,
     first_learning,
@@ -21,6 +21,7 @@ from fairveil.service.pages.verdicts import (
     rails,
     series_of,
     shares,
+    shown,
     state_of,
     verdict,
     weights_of,

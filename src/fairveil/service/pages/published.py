@@ -1,4 +1,4 @@
-"""Public pages: all loops, what a release says, and what is kept."""
+"""Public pages: all loops, what a release says, what is kept, and private streams beside the service."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from fairveil.loop.kept import TABLE, UNTIL
 from fairveil.loop.listing import PAGE as LISTED
 from fairveil.loop.waiting import under_way
 from fairveil.reports.export import safe_cell
-from fairveil.service.pages.reported import shown
 from fairveil.service.pages.verdicts import (
     JOB_WORDS,
     arm_name,
     figure,
     interval,
     job_of,
+    shown,
     state_of,
     verdict,
     weights_of,
 )
 from fairveil.service.pages.visit import File, Onward, Page, Visit
-from fairveil.service.pages.words import amount, count, guarantee
+from fairveil.service.pages.words import amount, count, guarantee, listed
 from fairveil.service.routes import route
 
 STATES = ("attention", "learning", "shadow", "frozen", "paused", "closed")
@@ -170,3 +170,54 @@ def as_csv(rows: list[tuple[str, Any]], head: tuple[str, ...] = ("what", "value"
     for row in rows:
         write.writerow([safe_cell(cell) for cell in row])
     return made.getvalue().encode()
+
+
+# Streams: what `fairveil release` published, read-only ---------------------------------------------------------------
+
+
+SHOWN = 20
+"""Lines in the table of one stream."""
+MARKED = 60
+"""Releases that a series marks at most."""
+
+
+@route("GET", "/streams", "public", "private streams", page=True)
+def streams(visit: Visit) -> Page:
+    return Page("streams.html", {"rows": [_told(one) for one in visit.ask("GET", "/v1/streams")["streams"]]})
+
+
+@route("GET", "/streams/{stream}", "public", "one private stream", page=True)
+def stream(visit: Visit) -> Page:
+    found = visit.ask("GET", f"/v1/streams/{quote(visit.names[0], safe='')}")
+    newest = [
+        (line["at"], *(_value(line, name) for name in found["columns"]), line["status"]) for line in found["lines"]
+    ]
+    return Page("stream.html", {"it": _told(found), "rows": newest[::-1][:SHOWN], "figure": lines_drawn(found)})
+
+
+def _told(found: dict[str, Any]) -> dict[str, Any]:
+    """A stream with its last line and its promise in words."""
+    last = found["lines"][-1] if found["lines"] else None
+    values = [] if last is None else [(name, _value(last, name)) for name in found["columns"]]
+    return {**found, "last": last, "values": values, "promise": guarantee(found["guarantee"])}
+
+
+def _value(line: dict[str, Any], name: str) -> str:
+    numbers = line["values"][name]
+    return "nothing was released" if numbers is None else f"{amount(numbers[0])}, {interval(*numbers[1:])}"
+
+
+def lines_drawn(found: dict[str, Any]) -> dict[str, Any] | None:
+    """Its newest lines as a series; every line is a release, and marked where that leaves something to see."""
+    lines = found["lines"]
+    drawn = [
+        {"name": name, "points": [[x, line["values"][name][0]] for x, line in enumerate(lines) if line["values"][name]]}
+        for name in found["columns"]
+    ]
+    last = [f"{one['name']} {amount(one['points'][-1][1])}" for one in drawn if one["points"]]
+    if len(lines) < 2 or not last:
+        return None
+    label = f"Newest {len(lines)} lines"
+    shared = {"kind": "series", "x": "line", "label": label, "series": drawn, "domain": None}
+    marks = list(range(len(lines))) if len(lines) <= MARKED else []
+    return {**shared, "releases": marks, "says": f"{label}. At the end: {listed(last)}."}
