@@ -65,7 +65,8 @@ def report_on_classifier(model: Any) -> Document:
     ``model``: an estimator of `fairveil.classify`, or a Pipeline that ends in one.
     """
     fitted: Any = model.steps[-1][1] if hasattr(model, "steps") else model
-    if not isinstance(fitted, Spending) or not fitted.fitted:
+    known = isinstance(fitted, Spending) and fitted.fitted
+    if not known:
         raise SpecError(
             "this is not a fitted classifier of fairveil", path="model", given=type(fitted).__name__,
             allowed="an estimator of fairveil.classify after fit, or a Pipeline that ends in one", fix="fit it first",
