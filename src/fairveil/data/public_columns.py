@@ -205,6 +205,10 @@ def encode_rows(columns: Mapping[str, PublicColumn], frame: Frame) -> Floats:
 
 
 def fitted_weights(rows: Floats, outcomes: Floats) -> Floats:
-    """Least-squares weights; a whisper of ridge makes them unique where indicators sum to the constant."""
-    gram = rows.T @ rows + 1e-8 * len(rows) * np.eye(rows.shape[1])
-    return np.linalg.solve(gram, rows.T @ outcomes).astype(np.float64)
+    """Least-squares weights, the shortest where the rows do not tell (indicators sum to the constant).
+
+    Directions with a singular value below 1e-4 of the largest count as not told: what rounding makes of them differs
+    between CPUs.
+    """
+    weights, *_ = np.linalg.lstsq(rows, outcomes, rcond=1e-4)
+    return weights.astype(np.float64)

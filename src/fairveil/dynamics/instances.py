@@ -144,7 +144,7 @@ def checked_groups(
         yield name, path, group
 
 
-class Joined:
+class GridResult:
     """What the blocks of a grid found, side by side, in the shape of the grid; ``apart`` are keys of another shape."""
 
     def __init__(self, spec: dict[str, Any], parts: list[Part], apart: tuple[str, ...]) -> None:

@@ -11,6 +11,7 @@ import hmac
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 from fairveil.errors import FairveilError, LedgerError, LedgerTampered
@@ -39,9 +40,9 @@ class Row:
     value: str | None
     hash: str
 
-    @property
+    @cached_property
     def table(self) -> dict[str, Any]:
-        """The facts as a dictionary."""
+        """The facts as a dictionary, read once: leave it as it is."""
         try:
             table = json.loads(self.facts)
         except ValueError:
@@ -190,7 +191,7 @@ def _follow(state: State, row: Row, rows: RowTable) -> State:
         _check_account(row, rows)
         if not state.filter.admits(charge):
             raise damaged(row.sequence, "it goes over the limit")
-        held = replace(state.filter, reserved=state.filter.reserved + charge)
+        held = Filter(state.limit, state.filter.spent, state.filter.reserved + charge)
         return replace(state, filter=held.settle(charge) if row.kind == ACCOUNT else held)
     if row.kind in (PUBLISH, LOST):
         reservation = rows.find(RESERVE, row.name)

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from fairveil.dynamics import assumptions
-from fairveil.dynamics.instances import FeatureTable, Joined, ModelSpec, ModelTask, SpecTable, expand
+from fairveil.dynamics.instances import FeatureTable, GridResult, ModelSpec, ModelTask, SpecTable, expand
 from fairveil.dynamics.participation.learned import LEARNERS, simulate_learned
 from fairveil.dynamics.participation.limits import limit
 from fairveil.dynamics.participation.model import DRIFTS, model, retention, simulate
@@ -140,7 +140,7 @@ class ParticipationTask(ModelTask):
         return self._joined(spec, parts)
 
     def _joined(self, spec: dict[str, Any], parts: list[Part]) -> Outcome:
-        joined = Joined(spec, parts, apart=("violations", "path", "average", "path_numbers"))
+        joined = GridResult(spec, parts, apart=("violations", "path", "average", "path_numbers"))
         limited = "limit" in joined.found
         metrics: dict[str, Any] = {
             "share": joined.by_group("share"),

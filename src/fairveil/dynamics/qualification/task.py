@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from fairveil.dynamics import assumptions
-from fairveil.dynamics.instances import GroupTable, Joined, ModelSpec, ModelTask, Utility, expand, nest
+from fairveil.dynamics.instances import GridResult, GroupTable, ModelSpec, ModelTask, Utility, expand, nest
 from fairveil.dynamics.qualification.equilibria import constant_thresholds, long_run
 from fairveil.dynamics.qualification.model import Qualification, common_condition, model, path
 from fairveil.errors import SpecError
@@ -112,7 +112,7 @@ class QualificationTask(ModelTask):
         return system, violations
 
     def finish(self, spec: dict[str, Any], parts: list[Part]) -> Outcome:
-        joined = Joined(spec, parts, apart=("violations", "condition", "path"))
+        joined = GridResult(spec, parts, apart=("violations", "condition", "path"))
         metrics: dict[str, Any] = {
             "equilibrium": joined.by_group("equilibrium"),
             "gap": joined.gaps("equilibrium"),

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from fairveil.dynamics import assumptions
 from fairveil.dynamics.distributions import Distribution, distribution
-from fairveil.dynamics.instances import GroupTable, Joined, ModelSpec, ModelTask, Utility, expand
+from fairveil.dynamics.instances import GridResult, GroupTable, ModelSpec, ModelTask, Utility, expand
 from fairveil.dynamics.population import population
 from fairveil.dynamics.strategic.scene import Scene, peak, solve
 from fairveil.errors import SpecError
@@ -93,7 +93,7 @@ class StrategicTask(ModelTask):
 
     def finish(self, spec: dict[str, Any], parts: list[Part]) -> Outcome:
         curves = tuple(key for key in parts[0] if key[-1].isdigit())
-        joined = Joined(spec, parts, apart=("violations", *curves))
+        joined = GridResult(spec, parts, apart=("violations", *curves))
         metrics: dict[str, Any] = {
             "thresholds": joined.by_group("thresholds"),
             "utility": {**joined.by_group("utility"), "total": joined.listed("total")},

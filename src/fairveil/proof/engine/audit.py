@@ -18,7 +18,7 @@ from fairveil.errors import InputError, SpecError
 from fairveil.fields import Epsilon, OpenUnit
 from fairveil.privacy.noise import make_noise
 from fairveil.proof.engine.attack import Finding, attack
-from fairveil.proof.pairs import AuditPair, Run, find_pair
+from fairveil.proof.pairs import AuditPair, Run, find_pair, sample_target
 from fairveil.randomness import generator
 from fairveil.registry import register
 from fairveil.task import Count, Outcome, Part, Task, TaskSpec
@@ -133,6 +133,7 @@ class Audit(Task):
     """
 
     Spec = AuditSpec
+    sample = staticmethod(sample_target)
 
     def fill(self, model: AuditSpec) -> dict[str, Any]:
         full = model.model_dump(mode="json")

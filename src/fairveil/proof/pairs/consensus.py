@@ -113,7 +113,7 @@ class TwoNodes:
 def _constant(local: Local) -> tuple[Any, ...]:
     """What a run never changes: shared by all trials instead of copied."""
     if isinstance(local, GradientLocal):
-        return local.plan, local.path.setting, local.path.constants
+        return local.plan, local.path.setting
     assert isinstance(local, AdmmLocal)
     return local.algorithm, local.schedule, local.perturbation
 
