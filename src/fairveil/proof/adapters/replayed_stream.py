@@ -24,8 +24,7 @@ from fairveil.streams.columns import Columns
 from fairveil.streams.serving.feed import Feed
 from fairveil.streams.serving.output import Layout
 from fairveil.streams.serving.people import PersonCounts
-from fairveil.streams.serving.read_again import ReadAgain
-from fairveil.streams.serving.release_run import ReleaseRun
+from fairveil.streams.serving.release_run import ReadAgain, ReleaseRun
 
 HOURS, PEOPLE, OFTEN, MU, CROWD = 5, 4, 2, 0.5, 150
 RELEASER = {"name": "baseline-gaussian", "mu": MU, "horizon": HOURS}

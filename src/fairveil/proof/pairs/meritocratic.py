@@ -26,7 +26,7 @@ from fairveil.bandits.meritocratic.scaling import Scaling
 from fairveil.bandits.protocol import Candidate, Feedback, Policy, Round
 from fairveil.bandits.simulate import Streams
 from fairveil.bandits.steps import walk
-from fairveil.privacy.histograms.prefix import encode
+from fairveil.privacy.histograms.codes import encode
 from fairveil.privacy.noise import Noise, ZeroNoise
 from fairveil.privacy.sums import ToeplitzSum
 from fairveil.proof import AuditPair
