@@ -19,11 +19,12 @@ from fairveil.loop.store import Store
 from fairveil.privacy.events import PureEvent
 from fairveil.privacy.vectors import NoisyVector, Price
 from fairveil.proof.adapters import SAID_LOST, Adapter, laws_of
-from fairveil.proof.adapters.loop import POLICY, ROUNDS, WAIT, Killed, watching
+from fairveil.proof.adapters.loop import POLICY, ROUNDS, WAIT, Killed
 from fairveil.proof.engine.adapter import Checks, adapter
 from fairveil.proof.laws import must
-from fairveil.proof.mutants import Method, Mutant, in_method
+from fairveil.proof.mutants import Method, Mutant, in_method, replaced
 from fairveil.proof.mutants.served import mutants_of_the_path
+from fairveil.storage import faults
 
 GROUPS = ("a", "b")
 PRICE = Price(epsilon=0.5)
@@ -41,7 +42,7 @@ class Reported:
                 raise Killed
 
         made = None
-        with watching(die), suppress(Killed):
+        with replaced(faults, "hook", die), suppress(Killed):
             made = self.loop.release("fairness", first=0, stop=stop, epsilon=PRICE.epsilon)
         if made is not None and made["value"].get("status") == SAID_LOST:
             return SAID_LOST
