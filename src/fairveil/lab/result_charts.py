@@ -65,8 +65,8 @@ def allocation_charts(result: dict[str, Any]) -> list[Chart]:
 
 def estimate_charts(result: dict[str, Any]) -> list[Chart]:
     """What the first run has published, with its intervals: one chart a kind of number."""
-    found = result["metrics"].get("estimates")
-    kinds = dict.fromkeys(item["what"] for item in found["items"]) if found else {}
+    found = result["metrics"].get("estimates") or {}
+    kinds = dict.fromkeys(item["what"] for item in found.get("items", ()))  # an evaluation has values by estimator
     charts = []
     for kind in kinds:
         items = [item for item in found["items"] if item["what"] == kind and item["value"] is not None]
