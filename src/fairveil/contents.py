@@ -15,6 +15,7 @@ from pathlib import Path
 PROOF = "proof"
 LEFT_OUT = """
 attack  (left-out)  attacks
+command (left-out)  engine
 laws    (left-out)  laws
 task    audit       engine.audit
 audits              pairs

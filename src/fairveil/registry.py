@@ -24,7 +24,7 @@ from fairveil.errors import ContractError, DependencyError, SpecError, at, choic
 T = TypeVar("T")
 AUDIT, MUTANT = "audit-pair", "mutant"
 PROOF = "fairveil.proof"
-"""The package that a deployment may leave out; nothing but the command line imports it, the rest asks for names."""
+"""The package that a deployment may leave out; nothing imports it: whoever needs it asks for names."""
 
 
 class LeftOut(DependencyError):

@@ -8,9 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 from fairveil import registry
-from fairveil.cli import app, audit_all
+from fairveil.cli import app
 from fairveil.errors import AuditViolation
 from fairveil.privacy.mechanisms import Laplace
+from fairveil.proof.engine import audit_all
 from fairveil.proof.engine.adapter import adapters
 from fairveil.proof.engine.bounds import FinerClaim
 from fairveil.proof.engine.everything import KINDS, QUICK, AuditEffort, Thing, Verdict, examine, things

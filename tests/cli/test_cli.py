@@ -270,6 +270,10 @@ def test_compare_and_results(run, spec, tmp_path):
         "compare", spec, "--vary", "policy.epsilon=0.5,2", "--metric", "nash_regert", "--engine", "serial", code=2
     ).stderr
     assert "did you mean nash_regret" in slip
+    assert "Traceback" not in slip
+    missing = tmp_path / "not made"
+    run("compare", spec, "--metric", "nash_regert", "--out", missing, "--engine", "serial", code=2)
+    assert not missing.exists(), "refused before any run"
     assert "no result" in run("results", "diff", "zz", "zz", "--store", out / "results", code=2).stderr
 
 

@@ -18,13 +18,13 @@ import traceback
 from collections import Counter
 from pathlib import Path
 
+import opendp.measurements  # noqa: F401 - imported once, before any fork
 from children import at_point, run_child
 
 from fairveil.errors import BudgetError, LedgerError
 from fairveil.ledger import Ledger, Limit, ReleaseLost, verify
 from fairveil.ledger.chain import LedgerGone
 from fairveil.ledger.places import place_of
-from fairveil.privacy import _opendp  # noqa: F401 - imported once, before any fork
 from fairveil.privacy.events import ParallelEvent, PureEvent
 from fairveil.storage import faults
 from fairveil.storage.postgres import lock_number

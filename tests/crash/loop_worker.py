@@ -21,6 +21,7 @@ from collections import Counter
 from pathlib import Path
 
 import even_blocks
+import opendp.measurements  # noqa: F401 - imported once, before any fork
 from children import at_point, kill_self, run_child
 
 from fairveil.errors import FairveilError, LedgerError
@@ -28,7 +29,6 @@ from fairveil.loop import ManualClock, Reward, Store
 from fairveil.loop.blocks import MOST_AT_ONCE
 from fairveil.loop.problems import LoopError, StorageFailed
 from fairveil.loop.upkeep import check
-from fairveil.privacy import _opendp  # noqa: F401 - imported once, before any fork
 from fairveil.storage import faults
 
 POLICY = {"name": "even-blocks", "arms": 3, "epsilon": 1.0, "length": 2}

@@ -15,13 +15,13 @@ from collections import Counter
 from pathlib import Path
 
 import even_blocks  # noqa: F401 - registers its policy
+import opendp.measurements  # noqa: F401 - imported once, before any fork
 import postgres_server
 from children import at_point, run_child
 
 from fairveil.loop import ManualClock, Reward, Store
 from fairveil.loop.problems import UnknownLoop
 from fairveil.loop.public import release_tables
-from fairveil.privacy import _opendp  # noqa: F401 - imported once, before any fork
 from fairveil.storage import faults
 
 POLICY = {"name": "even-blocks", "arms": 2, "epsilon": 1.0}

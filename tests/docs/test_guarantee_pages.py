@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fairveil import registry
-from fairveil.cli.audit_all import BEGIN, END
 from fairveil.contents import HOMES
+from fairveil.proof.engine.audit_all import BEGIN, END
 from fairveil.proof.engine.everything import things
 
 FOLDER = Path(__file__).parents[2] / "docs" / "guarantees"

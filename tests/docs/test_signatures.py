@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 
 from fairveil import registry
 from fairveil.cli import app
-from fairveil.cli.audit_all import audited, signed_pages
 from fairveil.configuration import describe
 from fairveil.loop.clock import ManualClock
 from fairveil.loop.config import Person, Reward
@@ -24,6 +23,7 @@ from fairveil.proof.adapters import agent, estimator, evaluate
 from fairveil.proof.adapters.journal import PLAIN
 from fairveil.proof.adapters.node import ALGORITHM, SETTING
 from fairveil.proof.adapters.policies import POLICY
+from fairveil.proof.engine.audit_all import audited, signed_pages
 from fairveil.proof.engine.everything import things
 from fairveil.proof.engine.signature import BEGIN, COMMAND, END, difference, digest, digest_of, place_of, read
 

@@ -1,15 +1,18 @@
 """Rules, groups and people are called by words where somebody reads who has not written the spec."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 import fairveil
 from fairveil.cli import main
+from fairveil.errors import SpecError
 from fairveil.fairness.notions import NOTIONS, rules
 from fairveil.lab import compare
+from fairveil.lab.compare import shared_metrics, shared_series
 from fairveil.lab.handover.results import run_in_words
-from fairveil.lab.plain import rule_in_words, words_of
+from fairveil.lab.plain import MEASURED, check_metric, rule_in_words, words_of
 from fairveil.lab.plots import result_charts
 
 FEATURES = {"0": ["truncnorm", 4.0, 5.0, -8.0, 19.0], "1": ["truncnorm", 20.0, 6.0, 5.0, 35.0]}
@@ -70,3 +73,15 @@ def test_the_page_of_a_comparison_speaks_and_its_table_to_work_with_has_the_name
     head, *rows = (tmp_path / "years.csv").read_text().splitlines()
     assert head.startswith("run,share.a,")
     assert [row.partition(",")[0] for row in rows] == ["fairness=none", "fairness=dp"]
+
+
+def test_every_metric_that_can_be_compared_is_known_before_a_run():
+    records = json.loads((Path(__file__).parents[1] / "golden" / "records.json").read_text())
+    for one in records.values():
+        if "metrics" in one and one["spec"].get("task") in {task.split("/")[0] for task in MEASURED}:
+            held = {"run": one}
+            for metric in {*shared_metrics(held), *shared_series(held)}:
+                check_metric([one["spec"]], metric)
+            with pytest.raises(SpecError, match="do not share"):
+                check_metric([one["spec"]], "nonsense")
+    check_metric([{"task": "coins"}, {"task": "bandit", "environment": {"name": "no such world"}}], "nonsense")

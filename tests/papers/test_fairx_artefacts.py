@@ -151,15 +151,15 @@ def _regret(policy, rounds, runs, noise=0.1):
 
 def test_growing_batches_beat_a_tree_over_batches_of_one_length(monkeypatch):
     """Batches of sqrt(T/m) rounds and a tree, the form of Zhou and Chowdhury's local protocol: 4,399 against 2,571."""
-    growing, error = _regret(fairx.batched(reward_bound=1.2), 8_000, 3)
+    growing, error = _regret({**fairx.POLICIES[fairx.BATCHED], "reward_bound": 1.2}, 8_000, 3)
     monkeypatch.setattr(schedules.EveryRound, "times", lambda _, rounds, *given: list(range(28, rounds + 1, 28)))
-    tree, other = _regret(fairx.sound(reward_bound=1.2, schedule="every-round"), 8_000, 3)
+    tree, other = _regret({**fairx.POLICIES[fairx.SOUND], "reward_bound": 1.2, "schedule": "every-round"}, 8_000, 3)
     assert tree - growing > 1_000 + 3 * math.hypot(error, other)
 
 
 def test_with_the_literal_lemma_7_the_regret_falls_with_epsilon():
     """6,607, 5,346 and 3,656 at epsilon .2, 2 and 10, 8,000 rounds; worlds differ: four errors are left."""
-    found = [_regret(fairx.printed(epsilon=epsilon), 8_000, 12) for epsilon in (0.2, 2.0, 10.0)]
+    found = [_regret({**fairx.POLICIES[fairx.PRINTED], "epsilon": epsilon}, 8_000, 12) for epsilon in (0.2, 2.0, 10.0)]
     for (mean, error), seen in zip(found, (6_607, 5_346, 3_656), strict=True):
         assert abs(mean - seen) < 4 * error + 0.01 * seen
     assert found[0][0] > found[1][0] > found[2][0]
@@ -168,7 +168,7 @@ def test_with_the_literal_lemma_7_the_regret_falls_with_epsilon():
 def test_with_reward_noise_one_the_sound_policy_is_below_learning_alone():
     """Alone 14,531, sound 12,362 at 25,000 rounds with rewards clipped to 3: at noise .1 it is the other way round."""
     alone, error = _regret({"name": "fairx-linucb"}, 25_000, 3, noise=1.0)
-    sound, other = _regret(fairx.sound(reward_bound=3.0), 25_000, 3, noise=1.0)
+    sound, other = _regret({**fairx.POLICIES[fairx.SOUND], "reward_bound": 3.0}, 25_000, 3, noise=1.0)
     assert abs(alone - 14_531) < 0.05 * 14_531
     assert abs(sound - 12_362) < 0.05 * 12_362
     assert alone - sound > 3 * math.hypot(error, other)

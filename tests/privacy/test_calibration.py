@@ -17,8 +17,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_ndtr
 
 from fairveil.privacy import conversions
-from fairveil.privacy.calibration import Budget, noise_level
-from fairveil.privacy.calibration.budget import Total
+from fairveil.privacy.calibration import Budget, Total, noise_level
 from fairveil.privacy.calibration.fits import fit_mu, ideal_delta, objective_root
 from fairveil.privacy.grid import COINS, keep_weight, sigma_above
 from fairveil.privacy.mechanisms import Gaussian, Laplace

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairveil.errors import BudgetError
 from fairveil.ledger import Account, Ledger, OneEvent, release_once
@@ -22,6 +22,9 @@ from fairveil.privacy.events import Event
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise, SecureNoise, SeededNoise
 from fairveil.privacy.tally import Counted, RefitWarning, Tally
+
+if TYPE_CHECKING:
+    from fairveil.fairness.metrics import GroupReport
 
 __all__ = ["RefitWarning", "Spending", "Tally"]
 
@@ -38,8 +41,19 @@ class Spending(Counted):
     ledger: Ledger | str | os.PathLike[str] | None
     noise: Noise | None
     random_state: Any
+    guarantee_: Guarantee
+    simulated_: bool
+    report_: GroupReport | None = None
+    """What a fit published about itself beside its rule, if anything."""
+    group_names_: tuple[str, ...] = ()
+    """The declared groups that a fit looked at."""
     _account: tuple[str, int, Any] | None = None
     """Name of the account of planned fits, how many it still pays for, and of which estimator."""
+
+    @property
+    def fitted(self) -> bool:
+        """Whether a fit has published."""
+        return "guarantee_" in vars(self)
 
     def _source(self, name: str) -> Noise:
         if self.noise is not None:

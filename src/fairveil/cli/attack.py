@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -12,9 +12,6 @@ from rich.table import Table
 
 from fairveil import registry
 from fairveil.errors import AuditViolation, SpecError, choices, did_you_mean
-
-if TYPE_CHECKING:
-    from fairveil.proof.attacks import Result
 
 ALL = "all"
 
@@ -41,7 +38,7 @@ def command(
             allowed=choices([*known, ALL], "fairveil list"),
             fix=did_you_mean(name, [*known, ALL]),
         )
-    results: list[Result] = []
+    results: list[Any] = []
     chosen = known if name == ALL else [name]
     with Bar("attacks") as bar:
         bar.start(len(chosen), 0)
@@ -64,7 +61,7 @@ def command(
         )
 
 
-def show(results: list[Result], console: Console) -> None:
+def show(results: list[Any], console: Console) -> None:
     """One row an attack: what it wins where protection is missing, and against us."""
     table = Table(title="How often the attacker wins")
     for column, justify in (

@@ -56,16 +56,12 @@ def command(
         registry.get("task", "audit")  # says so where a deployment was made without fairveil.proof
         load_plugins(plugin)
     if sign is not None:
-        from fairveil.cli.audit_all import audit_sign
-
-        audit_sign(sign, why, pages, seed or 0, workers or os.cpu_count() or 1)
+        registry.get("command", "audit-sign")(sign, why, pages, seed or 0, workers or os.cpu_count() or 1)
         return
     if target == "all":
-        from fairveil.cli.audit_all import audit_all
-        from fairveil.proof.engine.everything import DEEP, QUICK, USUAL
-
-        effort = QUICK if quick else DEEP if deep else USUAL
+        effort = "quick" if quick else "deep" if deep else "usual"
         source = "secure" if secure or deep else "seeded"
+        audit_all = registry.get("command", "audit-all")
         audit_all(effort, source, seed or 0, workers or os.cpu_count() or 1, as_json, repeat, pages)
         return
     with common.loading(target):
@@ -113,8 +109,6 @@ def _spec(target: str, epsilon: float | None) -> dict[str, Any]:
         if table.get("task") != "audit":
             raise SpecError("this spec is not an audit", path="task", given=table.get("task"), allowed="audit")
         return table
-    from fairveil.proof.pairs import sample_target
-
     pairs = registry.names("audit-pair")
     found = [pair for pair in pairs if target in (pair, pair.split(":")[1])]
     if len(found) != 1:
@@ -128,7 +122,7 @@ def _spec(target: str, epsilon: float | None) -> dict[str, Any]:
             allowed=choices(found or pairs, "fairveil list audit-pair"),
             fix="" if found else fix or did_you_mean(target, [*pairs, *short]),
         )
-    sample = sample_target(found[0])
+    sample = registry.get("task", "audit").sample(found[0])
     if sample is None:
         fix = 'write a spec file: task = "audit" and a table [target] with kind, name and parameters'
         raise SpecError("this name has no sample parameters", path="target", given=target, fix=fix)

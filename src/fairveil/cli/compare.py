@@ -45,12 +45,14 @@ def command(
     """
     from fairveil.lab import compare
     from fairveil.lab.artefact import say
-    from fairveil.lab.plain import words_of
+    from fairveil.lab.plain import check_metric, words_of
 
     load_plugins(plugin)
     for file in export or []:
         compare.check_export(file)
     tables = _tables(specs, vary or [])
+    if metric is not None:
+        check_metric(tables.values(), metric)
     folder_to_write(out)
     results = _results(
         tables, out, engine, workers, lambda done: len(done) < len(tables) and _page(done, metric, out, len(tables))

@@ -317,7 +317,7 @@ def _announce(columns: Any, people: Any, options: dict[str, Any], known: bool) -
     """The guarantee goes to standard error and beside the output, with the place of the ledger."""
     from fairveil.streams.releasers.common_fields import DECLARED
     from fairveil.streams.serving.people import READABLE, WATERMARKS
-    from fairveil.streams.serving.read_again import UNKNOWN
+    from fairveil.streams.serving.release_run import UNKNOWN
 
     promise, simulated = columns.guarantee(), options["simulate"]
     out, ledger, guard = options["out"], options["ledger"], options["guard"]

@@ -248,8 +248,7 @@ def move_key(
 
     Example: fairveil store move-key --to /etc/fairveil/key
     """
-    from fairveil.loop.keys import move_secret
-    from fairveil.loop.marks import key_beside
+    from fairveil.loop.keys import key_beside, move_secret
 
     with opened(store) as found:
         beside = key_beside(found.driver)

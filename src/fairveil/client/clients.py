@@ -110,9 +110,6 @@ class RemoteLoop(LoopPath[Client]):
     audit, audits = _waits(verbs.audit), _waits(verbs.audits)
     erase, close_action = _waits(verbs.erase), _waits(verbs.close_action)
 
-    def _do(self, step: Call | Pause) -> httpx.Response | None:
-        return self.client._do(step)
-
 
 class AsyncClient(Sender):
     """`Client` for event loops: the same calls, awaited."""
@@ -151,9 +148,6 @@ class AsyncLoop(LoopPath[AsyncClient]):
     quote_release = _awaits(verbs.quote_release)
     audit, audits = _awaits(verbs.audit), _awaits(verbs.audits)
     erase, close_action = _awaits(verbs.erase), _awaits(verbs.close_action)
-
-    async def _do(self, step: Call | Pause) -> httpx.Response | None:
-        return await self.client._do(step)
 
 
 class LocalClient:

@@ -65,12 +65,7 @@ Steps = Generator[Call | Pause, Any, T]
 
 
 class Sender:
-    """A connection to the service. Repeats after connection errors, 429 and 503, with jitter, never another refusal.
-
-    ``token``: else ``FAIRVEIL_TOKEN``. ``timeout``: seconds for one attempt. ``patience``: seconds in which new
-    attempts begin; where the service took a call that may take long (creating, quoting, releasing), `SLOW` more.
-    ``retries``: at most so many after the first, None: as many as fit.
-    """
+    """What the clients have in common: an address, a token, and how often a call is tried."""
 
     connection: ClassVar[Any]
 
@@ -87,6 +82,10 @@ class Sender:
             raise SpecError("this is not an address of a service", path="url", given=url, allowed="http:// or https://")
         self.url, self.timeout, self.retries, self.patience = url, timeout, retries, patience
         self._http = self.connection(base_url=url, timeout=timeout, headers=token_of(token), **options)
+
+    def _do(self, step: Call | Pause) -> Any:
+        """One step of a verb: an attempt, or a pause; awaited where its client is."""
+        raise NotImplementedError
 
     def send(self, call: Call) -> Steps[Any]:
         """Send a call until it is answered, and give the answer or raise its problem."""
@@ -165,6 +164,7 @@ class LoopPath(Generic[C]):
 
     def __init__(self, client: C, name: str) -> None:
         self.client, self.name = client, name
+        self._do = client._do
         self.fallen: set[str] = set()
         """Events that a fallback has answered: the service never heard of them."""
 

@@ -132,19 +132,12 @@ CONSTANTS = Constants()
 class PublicPath:
     """The sequence of public classifiers. ``points`` has one row a node (equal rows when messages are flooded)."""
 
-    def __init__(
-        self,
-        plan: ReleasePlan,
-        setting: Setting,
-        inner: InnerAdmm | None,
-        constants: Constants = CONSTANTS,
-        trim: bool = False,
-    ) -> None:
-        self.plan, self.setting, self.inner, self.constants, self.trim = plan, setting, inner, constants, trim
+    def __init__(self, plan: ReleasePlan, setting: Setting, inner: InnerAdmm | None, trim: bool = False) -> None:
+        self.plan, self.setting, self.inner, self.trim = plan, setting, inner, trim
         shape = (setting.nodes, setting.width) if inner is not None else (1, setting.width)
         self.point = np.zeros(shape)
         self.speed = np.zeros(shape)
-        self.kappa = constants.kappa
+        self.kappa = CONSTANTS.kappa
         self.sizes: list[float] = []
         self.past: list[Floats] = []
         self.last: dict[int, Floats] = {}
@@ -160,7 +153,7 @@ class PublicPath:
 
     def answer(self, node: int) -> Floats:
         """The classifier so far: mean of the last quarter of the iterates."""
-        count = max(1, math.floor(len(self.past) * self.constants.averaged))
+        count = max(1, math.floor(len(self.past) * CONSTANTS.averaged))
         if not self.past:
             return self.at(node)
         return np.mean([past[node if self.inner is not None else 0] for past in self.past[-count:]], axis=0)
@@ -208,7 +201,7 @@ class PublicPath:
         """The metric from sums whose noise has ``noise`` times the variance of one node's."""
         n = self.setting.rows
         self.mean = np.clip(first, -n, n)
-        floor = self.constants.floor * math.sqrt(noise) * self.plan.error_v + 1
+        floor = CONSTANTS.floor * math.sqrt(noise) * self.plan.error_v + 1
         self.spread = np.maximum(second - self.mean**2 / n, floor)
 
     def take_curvature_sum(self, first: Floats, second: Floats, parties: Sequence[int], noise: float) -> None:
@@ -241,7 +234,7 @@ class PublicPath:
     def _step(self, total: Floats, noise: float) -> None:
         """One step by a gradient sum whose noise has ``noise`` times the variance of one node's."""
         self._guard(total, noise)
-        ridge = self.constants.ridge
+        ridge = CONSTANTS.ridge
         if self.inner is None:
             step = self.solve((total + ridge * self.point[0])[None, :])
         else:
@@ -250,7 +243,7 @@ class PublicPath:
                 each[node] = self.lift * self.last[node]
             share = (each + ridge * self.point / self.setting.nodes) * self.setting.nodes
             step = self.inner.agree(self.solve(share))
-        self.speed = self.constants.momentum * self.speed - step
+        self.speed = CONSTANTS.momentum * self.speed - step
         self.point = self.point + self.speed
         self.past.append(self.point)
 
@@ -262,15 +255,15 @@ class PublicPath:
         return plain - np.outer(plain @ direction, turned) * (weight / (1 + weight * float(direction @ turned)))
 
     def _metric(self) -> tuple[Floats, Floats, float]:
-        diagonal = 0.25 * self.kappa * self.spread + self.constants.ridge
+        diagonal = 0.25 * self.kappa * self.spread + CONSTANTS.ridge
         return diagonal, self.mean, 0.25 / self.setting.rows
 
     def _guard(self, total: Floats, noise: float) -> None:
-        total = total + self.constants.ridge * self.point.mean(0)
+        total = total + CONSTANTS.ridge * self.point.mean(0)
         size = float(total @ self.solve(total[None, :])[0])
         chance = 6 * noise * self.plan.std_g**2 * float((1 / self._metric()[0]).sum())
-        if self.sizes and size > 1.2 * self.sizes[-1] + chance and self.kappa < self.constants.largest_kappa:
-            self.kappa = min(2 * self.kappa, self.constants.largest_kappa)
+        if self.sizes and size > 1.2 * self.sizes[-1] + chance and self.kappa < CONSTANTS.largest_kappa:
+            self.kappa = min(2 * self.kappa, CONSTANTS.largest_kappa)
             self.speed = np.zeros(self.speed.shape)
             self.doublings += 1
         self.sizes.append(size)

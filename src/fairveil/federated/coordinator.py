@@ -13,29 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from fairveil.errors import FairveilError, InputError, PrivacyError
-from fairveil.federated import secure_sum
+from fairveil.federated import secure_sum, wire
 from fairveil.federated.journal import FolderLock, StatementLog, replace_file
 from fairveil.federated.message import Message
 from fairveil.federated.party import Receipt
 from fairveil.federated.plan import Plan
-from fairveil.federated.wire import (
-    BY_PARTIES,
-    CLOSE,
-    COORDINATOR,
-    HELLO,
-    LOST,
-    MASKED,
-    MESSAGE,
-    READY,
-    RETIRE,
-    UNION,
-    VOID,
-    Answer,
-    LogPart,
-    Statement,
-    table,
-    within,
-)
+from fairveil.federated.wire import Answer, LogPart, Statement, table, within
 
 log = logging.getLogger("fairveil.federated")
 KEPT_REFUSALS = 100
@@ -116,8 +99,8 @@ class Coordinator:
     def _next(self) -> str:
         """What is awaited now."""
         if self.plan.sums == "own":
-            return MESSAGE
-        return READY if self.union is None else MASKED
+            return wire.MESSAGE
+        return wire.READY if self.union is None else wire.MASKED
 
     def status(self) -> dict[str, Any]:
         """Round, who is awaited, the last refusal: public facts for people."""
@@ -187,7 +170,7 @@ class Coordinator:
     def retire(self, party: int) -> None:
         """A party that the operator knows to be gone for good. It can also say so itself."""
         if party not in self.retired:
-            self._log(Statement(RETIRE, party, self.sync, b"", signature=OPERATOR))
+            self._log(Statement(wire.RETIRE, party, self.sync, b"", signature=OPERATOR))
             self._decide(self._now)
 
     def told_to_retire(self, party: int) -> bool:
@@ -202,7 +185,7 @@ class Coordinator:
 
     def _problem(self, party: int, statement: Statement) -> str:
         """Why a statement is not taken; empty where it is, or was before."""
-        if statement.by != party or statement.purpose not in BY_PARTIES:
+        if statement.by != party or statement.purpose not in wire.BY_PARTIES:
             return "from a stranger"
         if not statement.is_by(self.plan.party[party].signing_key, self.plan.fingerprint()):
             return "not signed by its sender"
@@ -211,7 +194,7 @@ class Coordinator:
             return "" if known == statement else "replayed"
         if party in self.retired:
             return "from a party that has left"
-        if statement.purpose in (HELLO, RETIRE):
+        if statement.purpose in (wire.HELLO, wire.RETIRE):
             bare = not statement.content and not statement.union
             return "" if bare and 0 <= statement.sync <= self._latest(statement.purpose) else "of the wrong shape"
         if statement.sync != self.sync or self.complete:
@@ -220,27 +203,27 @@ class Coordinator:
 
     def _latest(self, purpose: str) -> int:
         """Hello is said once, at the beginning; leaving at whatever synchronisation a party knows of."""
-        return 0 if purpose == HELLO else self.sync
+        return 0 if purpose == wire.HELLO else self.sync
 
     def _misfit(self, statement: Statement) -> str:
         own = self.plan.sums == "own"
-        if statement.purpose not in ((MESSAGE,) if own else (READY, MASKED, LOST)):
+        if statement.purpose not in ((wire.MESSAGE,) if own else (wire.READY, wire.MASKED, wire.LOST)):
             return "of another kind of sums"
         if own:
             return message_problem(self.plan, statement)[0]
-        if statement.purpose == READY:
+        if statement.purpose == wire.READY:
             return "after the union was fixed" if self.union is not None else secure_sum.ready_problem(statement)
         digest = self._digest()
         if digest is None or statement.by not in (self.union or ()) or statement.union != digest:
             return "for another union"
-        if statement.purpose == LOST:
+        if statement.purpose == wire.LOST:
             return "of the wrong shape" if statement.content else ""
         return secure_sum.masked_problem(statement, self.kind.numbers(self.sync))
 
     def _digest(self) -> str | None:
         if self.union is None:
             return None
-        return secure_sum.union_digest([self.here[READY][party] for party in self.union])
+        return secure_sum.union_digest([self.here[wire.READY][party] for party in self.union])
 
     @property
     def _overdue(self) -> bool:
@@ -254,32 +237,32 @@ class Coordinator:
         if self.union is not None:
             self._decide_union(said)
         elif said >= wanted or (self._overdue and len(said) >= self.plan.least):
-            chosen = sorted(said & wanted) if self._next == READY else sorted(said)
+            chosen = sorted(said & wanted) if self._next == wire.READY else sorted(said)
             if len(chosen) < self.plan.least:
                 return
-            if self._next == READY:
-                self._announce(UNION, {"parties": chosen, "time": now})
+            if self._next == wire.READY:
+                self._announce(wire.UNION, {"parties": chosen, "time": now})
             else:
-                self._announce(CLOSE, {"present": chosen})
+                self._announce(wire.CLOSE, {"present": chosen})
 
     def _decide_union(self, said: set[int]) -> None:
         """A block of a union is complete, or void by a public rule; never at the timeout."""
         assert self.union is not None
         reason = ""
-        if self.here.get(LOST):
+        if self.here.get(wire.LOST):
             reason = "lost"
         elif said >= set(self.union):
-            self._announce(CLOSE, {"present": self.union})
+            self._announce(wire.CLOSE, {"present": self.union})
             return
         elif (set(self.union) - said) & self.retired:
             reason = "retired"
         elif self._now - self.union_time >= self.plan.void_after:
             reason = "overdue"
         if reason:
-            self._announce(VOID, {"reason": reason})
+            self._announce(wire.VOID, {"reason": reason})
 
     def _announce(self, purpose: str, content: dict[str, Any]) -> None:
-        self._log(Statement(purpose, COORDINATOR, self.sync, json.dumps(content, sort_keys=True).encode()))
+        self._log(Statement(purpose, wire.COORDINATOR, self.sync, json.dumps(content, sort_keys=True).encode()))
 
     def _log(self, statement: Statement) -> None:
         self.journal.append(statement)
@@ -287,14 +270,14 @@ class Coordinator:
 
     def _apply(self, statement: Statement) -> None:
         self._said[statement.place] = statement
-        if statement.purpose == HELLO:
+        if statement.purpose == wire.HELLO:
             self.met.add(statement.by)
-        elif statement.purpose == RETIRE:
+        elif statement.purpose == wire.RETIRE:
             self.retired.add(statement.by)
-        elif statement.purpose == UNION:
+        elif statement.purpose == wire.UNION:
             content = table(statement.content)
             self.union, self.union_time = list(content["parties"]), float(content["time"])
-        elif statement.purpose in (CLOSE, VOID):
+        elif statement.purpose in (wire.CLOSE, wire.VOID):
             self.sync += 1
             self.here, self.union, self._since = {}, None, None
         else:

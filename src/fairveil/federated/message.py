@@ -104,7 +104,9 @@ class Form:
             reason = self._problem_in(name, message.payload[name], shape)
             if reason:
                 return reason
-        if not isinstance(message.guarantee, Mapping) or _promise(message.guarantee) != _promise(self.guarantee):
+        if not isinstance(message.guarantee, Mapping):
+            return "made under another guarantee"
+        if message.guarantee != self.guarantee and _promise(message.guarantee) != _promise(self.guarantee):
             return "made under another guarantee"
         return ""
 

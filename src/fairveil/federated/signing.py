@@ -31,6 +31,14 @@ def primitives() -> Any:
     return asymmetric
 
 
+def write_private(file: Path, content: bytes) -> None:
+    """A new file that its owner alone may read."""
+    with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+        out.write(content)
+        out.flush()
+        os.fsync(out.fileno())
+
+
 class SigningKey:
     """A party's own signing key. Its repr shows nothing of it, and it cannot be pickled.
 
@@ -58,11 +66,7 @@ class SigningKey:
 
     def write(self, file: Path) -> None:
         """Keep it in a new file that its owner alone may read."""
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(descriptor, "w", encoding="ascii") as out:
-            out.write(base64.b64encode(self._key.private_bytes_raw()).decode() + "\n")
-            out.flush()
-            os.fsync(out.fileno())
+        write_private(file, base64.b64encode(self._key.private_bytes_raw()) + b"\n")
 
     @property
     def public(self) -> str:

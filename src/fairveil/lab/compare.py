@@ -18,9 +18,10 @@ from typing import Any
 
 from scipy.stats import t as student
 
-from fairveil.errors import SpecError, did_you_mean
+from fairveil.errors import SpecError
 from fairveil.fairness.notions import Notion
 from fairveil.lab.artefact import Chart, Line, Table, is_course, line, time_axis
+from fairveil.lab.plain import no_such_metric
 from fairveil.lab.plots import PICTURES, check_picture_file, one_page, write_picture
 from fairveil.running.store import write_atomically, writing
 from fairveil.task import task_of
@@ -149,10 +150,7 @@ def differences(results: Mapping[str, dict[str, Any]], metric: str) -> list[Diff
         metrics = shared_metrics(results)
         named = {_series_of(name) for name in metrics}
         known = [*metrics, *(name for name in shared_series(results) if name not in named)]
-        near = did_you_mean(metric, known)
-        raise SpecError(
-            "the runs do not share this metric", path="metric", given=metric, allowed=", ".join(known), fix=near
-        )
+        raise no_such_metric(metric, known)
     found = []
     for name in names:
         value = _number(results[name], metric)

@@ -1,10 +1,13 @@
-"""Names of specs and metrics in the words of somebody who reads a page and has not written its spec."""
+"""Names of specs and metrics: in the words of a reader who has not written the spec, and which metrics there are."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
+from fairveil import registry
+from fairveil.errors import FairveilError, SpecError, did_you_mean
 from fairveil.fairness.notions import EVERYWHERE, by_rule
 
 ABOUT = {
@@ -15,6 +18,12 @@ ABOUT = {
 """What the models of the dynamics are about."""
 COUNTED = {"numbers": "people"}
 """Metrics by group whose name does not say what is counted."""
+MEASURED = {
+    task: tuple(names)
+    for task, *names in map(str.split, Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").splitlines())
+    if task != "#"
+}
+"""What can be compared of runs of a task (``bandit/nash``: of a family), where that is known before they run."""
 
 
 def task_in_words(task: str) -> str:
@@ -45,3 +54,28 @@ def words_of(results: Mapping[str, Mapping[str, Any]], metric: str) -> dict[str,
     elif "_" in metric:
         words[metric] = stem_in_words(metric)
     return words
+
+
+def no_such_metric(metric: str, known: Iterable[str]) -> SpecError:
+    """What a comparison says to a metric that its runs do not share."""
+    names, near = ", ".join(known), did_you_mean(metric, list(known))
+    return SpecError("the runs do not share this metric", path="metric", given=metric, allowed=names, fix=near)
+
+
+def check_metric(specs: Iterable[Mapping[str, Any]], metric: str) -> None:
+    """Refuse a metric that no run of one of these specs can have; ask before the work, not after it."""
+    for names in map(_measured, specs):
+        if names and metric not in names and not metric.startswith(tuple(name + end for name in names for end in "._")):
+            raise no_such_metric(metric, names)
+
+
+def _measured(spec: Mapping[str, Any]) -> tuple[str, ...]:
+    """Metrics and series by name; none where a task or a world of one's own may measure anything."""
+    task, table = spec.get("task"), spec.get("environment")
+    if task != "bandit" or not isinstance(table, Mapping):
+        return MEASURED.get(str(task), ())
+    try:
+        world = registry.target_of("environment", table, "environment")
+    except FairveilError:  # whoever completes the spec says what is wrong
+        return ()
+    return MEASURED[f"bandit/{world.family}"] if world.__module__.startswith("fairveil.") else ()

@@ -7,23 +7,33 @@ check the anchor, append, commit (on disk), move the anchor. An error before the
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 from fairveil.errors import LedgerError, LedgerTampered
 from fairveil.ledger.anchor import Anchor, FileAnchor, Mark
-from fairveil.ledger.chain import ANCHOR, GENESIS, START, LedgerGone, Row, State, advance, make_row, replay, totals
+from fairveil.ledger.chain import (
+    ANCHOR,
+    GENESIS,
+    START,
+    LedgerGone,
+    LedgerStore,
+    Row,
+    State,
+    advance,
+    make_row,
+    replay,
+    totals,
+)
 from fairveil.ledger.places import Place
-from fairveil.ledger.rows import LedgerStore
 from fairveil.privacy.filters import Filter
-from fairveil.storage.alive import forks
+from fairveil.storage.alive import Guarded
 
 STANDS = "what was charged stays charged"
 
 
-class Book:
+class Book(Guarded):
     """The chain of one ledger, safe to share between threads and with forked children; holds nothing open itself."""
 
     state: State
@@ -33,12 +43,11 @@ class Book:
         self.anchor = anchor
         self.wait = wait
         self.key = key
-        self.guard = threading.RLock()
         self.on_fork: Callable[[], None] | None = None
         self._store: LedgerStore | None = None
         self._fresh: State | None = None
         self._closed = False
-        forks.add(self, 2)
+        super().__init__(2)
 
     def exists(self) -> bool:
         with self.guard, self._explained("nothing was charged"):
@@ -214,14 +223,8 @@ class Book:
             words = effect if isinstance(effect, str) else effect()
             raise self.place.explain(problem, words, self.anchor is not None) from problem
 
-    def before_fork(self) -> None:
-        self.guard.acquire()  # no transaction is under way
-
-    def after_fork_in_parent(self) -> None:
-        self.guard.release()
-
     def after_fork_in_child(self) -> None:
-        self.guard = threading.RLock()
+        super().after_fork_in_child()
         if self.on_fork is not None:
             self.on_fork()
 

@@ -1,4 +1,5 @@
-"""Rows of the ledger, the hash that links each to all before it, and the state that a chain of rows implies.
+"""Rows of the ledger, asked for and appended by the same statements in a file and on a server; the hash that links each
+to all before it, and the state that a chain of rows implies.
 
 `advance` is the only place that says which row may follow: opening, catching up with other processes, writing and
 `verify` all run it. It checks the link, the order of events for each block, the charge, the totals and the limit.
@@ -11,17 +12,22 @@ import hmac
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from functools import cached_property
+from typing import Any, ClassVar
 
 from fairveil.errors import FairveilError, LedgerError, LedgerTampered
 from fairveil.privacy.charges import Charge
 from fairveil.privacy.events import event_from_dict
 from fairveil.privacy.filters import Filter
 from fairveil.privacy.limits import Limit
+from fairveil.storage.faults import point
 
 FORMAT = 1
 GENESIS, ACCOUNT, RESERVE, PUBLISH, LOST, ANCHOR = "genesis", "account", "reserve", "publish", "lost", "anchor"
 START = "0" * 64
+COLUMNS = "sequence, kind, name, account, facts, value, hash"
+PAGE = 500
+"""Rows that are read at a time."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +45,9 @@ class Row:
     value: str | None
     hash: str
 
-    @property
+    @cached_property
     def table(self) -> dict[str, Any]:
-        """The facts as a dictionary."""
+        """The facts as a dictionary, read once: leave it as it is."""
         try:
             table = json.loads(self.facts)
         except ValueError:
@@ -60,14 +66,88 @@ class LedgerGone(LedgerTampered):
     """There is no ledger where one was, or should be."""
 
 
-class RowTable(Protocol):
-    """All rows, in order or looked up."""
+class LedgerStore:
+    """The rows of one ledger, inside a transaction. A file holds one ledger, and a server's table many: ``mine`` is the
+    condition that tells whose a row is, and what it asks for stands before all other values."""
 
-    def find(self, kind: str, name: str) -> Row | None: ...
+    mine: ClassVar[str] = "TRUE"
+    same: ClassVar[str] = ""
+    """What says that rows r and s are of one ledger, before other conditions."""
 
-    def releases_under(self, account: str, before: int) -> int: ...
+    def __init__(self, connection: Any, *whose: str) -> None:
+        self.connection, self._whose = connection, whose
 
-    def rows(self, after: int = -1) -> Iterator[Row]: ...
+    def ask(self, query: str, *values: Any) -> list[Any]:
+        """The answer to a query with question marks, the first of them in ``mine``."""
+        found: list[Any] = self.execute(query, (*self._whose, *values)).fetchall()
+        return found
+
+    def execute(self, statement: str, values: tuple[Any, ...]) -> Any:
+        """A statement with question marks."""
+        return self.connection.execute(statement, values)
+
+    def append(self, row: Row) -> None:
+        """Add a row, past the points at which tests stop a process."""
+        point("insert")
+        self.insert(row)
+        point("inserted")
+
+    def insert(self, row: Row) -> None:
+        """Add a row."""
+        values = (row.sequence, row.kind, row.name, row.account, row.facts, row.value, row.hash)
+        columns = ("ledger, " if self._whose else "") + COLUMNS
+        marks = ", ".join("?" for _ in columns.split(","))
+        self.execute(f"INSERT INTO entries ({columns}) VALUES ({marks})", (*self._whose, *values))
+
+    def last(self) -> tuple[int, str] | None:
+        """Sequence number and hash of the last row."""
+        found = self.ask(f"SELECT sequence, hash FROM entries WHERE {self.mine} ORDER BY sequence DESC LIMIT 1")
+        return tuple(found[0]) if found else None
+
+    def hash_at(self, sequence: int) -> str | None:
+        found = self.ask(f"SELECT hash FROM entries WHERE {self.mine} AND sequence = ?", sequence)
+        return found[0][0] if found else None
+
+    def find(self, kind: str, name: str) -> Row | None:
+        """The row of a kind under a name: there is at most one."""
+        found = self.ask(f"SELECT {COLUMNS} FROM entries WHERE {self.mine} AND name = ? AND kind = ?", name, kind)
+        return Row(*found[0]) if found else None
+
+    def rows(self, after: int = -1, at_most: int = -1) -> Iterator[Row]:
+        """Rows in order after a sequence number, in constant memory; -1 for ``at_most``: all of them."""
+        query = f"SELECT {COLUMNS} FROM entries WHERE {self.mine} AND sequence > ? ORDER BY sequence LIMIT ?"
+        while at_most != 0:
+            size = PAGE if at_most < 0 else min(at_most, PAGE)
+            page = self.ask(query, after, size)
+            for found in page:
+                yield Row(*found)
+            if len(page) < size:
+                return
+            after, at_most = page[-1][0], at_most - size if at_most > 0 else at_most
+
+    def releases_under(self, account: str, before: int) -> int:
+        """How many releases were reserved under an account before this sequence number."""
+        query = f"SELECT count(*) FROM entries WHERE {self.mine} AND account = ? AND sequence < ?"
+        return int(self.ask(query, account, before)[0][0])
+
+    def first_under(self, account: str) -> str | None:
+        """The name of the first block that was reserved under an account."""
+        query = f"SELECT name FROM entries WHERE {self.mine} AND account = ? AND kind = ? ORDER BY sequence LIMIT 1"
+        found = self.ask(query, account, RESERVE)
+        return found[0][0] if found else None
+
+    def pending(self) -> list[Row]:
+        """Reservations that are neither published nor lost."""
+        settled = f"SELECT 1 FROM entries s WHERE {self.same}s.name = r.name AND s.kind IN ('{PUBLISH}', '{LOST}')"
+        query = f"SELECT {COLUMNS} FROM entries r WHERE {self.mine} AND kind = ? AND NOT EXISTS ({settled})"
+        return [Row(*found) for found in self.ask(f"{query} ORDER BY sequence", RESERVE)]
+
+    def names(self, kind: str) -> Iterator[str]:
+        query = f"SELECT name FROM entries WHERE {self.mine} AND kind = ? ORDER BY sequence"
+        return (name for (name,) in self.ask(query, kind))
+
+    def check_pages(self) -> None:
+        """What the storage itself can check of its pages and indexes; a server does so by itself."""
 
 
 def link(previous: str, row: Row, key: bytes | None = None) -> str:
@@ -151,7 +231,7 @@ def begin(row: Row, key: bytes | None = None) -> State:
         raise damaged(0, "its facts cannot be read") from problem
 
 
-def replay(rows: RowTable, key: bytes | None = None) -> Iterator[tuple[State, Row]]:
+def replay(rows: LedgerStore, key: bytes | None = None) -> Iterator[tuple[State, Row]]:
     """The state after each row, from the first on, in constant memory."""
     state = None
     for row in rows.rows():
@@ -161,7 +241,7 @@ def replay(rows: RowTable, key: bytes | None = None) -> Iterator[tuple[State, Ro
         raise damaged(0, "the first entry is missing")
 
 
-def advance(state: State, row: Row, rows: RowTable) -> State:
+def advance(state: State, row: Row, rows: LedgerStore) -> State:
     """The state after one more row, or LedgerTampered when that row cannot follow."""
     number = state.sequence + 1
     if row.sequence != number:
@@ -180,7 +260,7 @@ def advance(state: State, row: Row, rows: RowTable) -> State:
     return replace(after, sequence=number, head=row.hash)
 
 
-def _follow(state: State, row: Row, rows: RowTable) -> State:
+def _follow(state: State, row: Row, rows: LedgerStore) -> State:
     table = row.table
     if row.kind == ANCHOR:
         return replace(state, anchored=True)
@@ -190,7 +270,7 @@ def _follow(state: State, row: Row, rows: RowTable) -> State:
         _check_account(row, rows)
         if not state.filter.admits(charge):
             raise damaged(row.sequence, "it goes over the limit")
-        held = replace(state.filter, reserved=state.filter.reserved + charge)
+        held = Filter(state.limit, state.filter.spent, state.filter.reserved + charge)
         return replace(state, filter=held.settle(charge) if row.kind == ACCOUNT else held)
     if row.kind in (PUBLISH, LOST):
         reservation = rows.find(RESERVE, row.name)
@@ -203,7 +283,7 @@ def _follow(state: State, row: Row, rows: RowTable) -> State:
     raise damaged(row.sequence, "its kind is not known")
 
 
-def _check_account(row: Row, rows: RowTable) -> None:
+def _check_account(row: Row, rows: LedgerStore) -> None:
     """A release under an account belongs to one that was opened before and has releases left."""
     if row.account is None:
         return

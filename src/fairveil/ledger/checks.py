@@ -7,9 +7,8 @@ from typing import Any
 
 from fairveil.errors import LedgerError, PrivacyError, SpecError
 from fairveil.ledger.book import Book
-from fairveil.ledger.chain import ACCOUNT, FORMAT, LOST, PUBLISH, Row
+from fairveil.ledger.chain import ACCOUNT, FORMAT, LOST, PUBLISH, LedgerStore, Row
 from fairveil.ledger.places import Place
-from fairveil.ledger.rows import LedgerStore
 from fairveil.privacy.events import Event
 from fairveil.privacy.limits import Limit
 from fairveil.privacy.noise import Noise, SecureNoise, ZeroNoise

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from fairveil.errors import LedgerError
 from fairveil.ledger.book import STANDS, Book
-from fairveil.ledger.chain import ACCOUNT, LOST, PUBLISH, RESERVE, Row
+from fairveil.ledger.chain import ACCOUNT, LOST, PUBLISH, RESERVE, LedgerStore, Row
 from fairveil.ledger.checks import (
     ReleaseLost,
     accepted,
@@ -26,7 +26,6 @@ from fairveil.ledger.checks import (
     settlement,
     stored_text,
 )
-from fairveil.ledger.rows import LedgerStore
 from fairveil.ledger.values import decode, encode
 from fairveil.privacy.charges import Charge
 from fairveil.privacy.events import Event

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from fairveil.errors import LedgerError, SpecError
-from fairveil.ledger.chain import Row
-from fairveil.ledger.rows import LedgerStore
+from fairveil.ledger.chain import LedgerStore, Row
 from fairveil.storage.alive import Session
 
 

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fairveil.errors import LedgerError, LedgerTampered
-from fairveil.ledger.chain import LedgerGone, Row
-from fairveil.ledger.rows import LedgerStore
+from fairveil.ledger.chain import LedgerGone, LedgerStore, Row
 from fairveil.storage.alive import Session
 from fairveil.storage.faults import point
 from fairveil.storage.postgres import (

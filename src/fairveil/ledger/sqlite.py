@@ -16,8 +16,7 @@ from pathlib import Path
 
 from fairveil.errors import LedgerError, LedgerTampered
 from fairveil.ledger.anchor import sync_folder
-from fairveil.ledger.chain import LedgerGone, Row
-from fairveil.ledger.rows import LedgerStore
+from fairveil.ledger.chain import LedgerGone, LedgerStore, Row
 from fairveil.storage.alive import Session
 from fairveil.storage.faults import point
 from fairveil.storage.sqlite import FAILURES, LOCK, SqliteFile, connect, durable, folder_life, kind_of, locked

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from fairveil.errors import LedgerTampered
 from fairveil.ledger.anchor import Anchor, FileAnchor
 from fairveil.ledger.book import anchor_just_started, check_mark
-from fairveil.ledger.chain import ANCHOR, LOST, PUBLISH, RESERVE, State, replay
-from fairveil.ledger.places import place_of
-from fairveil.ledger.rows import LedgerStore
+from fairveil.ledger.chain import ANCHOR, LOST, PUBLISH, RESERVE, LedgerStore, State, replay
+from fairveil.ledger.places import Place, place_of
 from fairveil.ledger.values import decode
 from fairveil.privacy.charges import Charge
 
@@ -59,8 +60,8 @@ def verify(
     """
     place = place_of(path, ledger)
     mark_place = FileAnchor(anchor) if isinstance(anchor, str | os.PathLike) else anchor
-    # read before the ledger: a ledger that grows meanwhile still contains what this mark has seen
-    try:
+    with _explained(place, mark_place is not None):
+        # read before the ledger: a ledger that grows meanwhile still contains what this mark has seen
         mark = None if mark_place is None else mark_place.read()
         with place.reading() as store:
             store.check_pages()
@@ -68,8 +69,6 @@ def verify(
             if mark is not None:
                 check_mark(mark, state, store, place)
             just_started = anchor_just_started(state, store)
-    except place.failures as problem:
-        raise place.explain(problem, "nothing was changed", mark_place is not None) from problem
     if mark_place is None:
         words = NO_ANCHOR
     elif mark is None and just_started:
@@ -91,12 +90,9 @@ def entries(
 ) -> list[dict[str, Any]]:
     """The entries from ``first`` on as plain data, each with its charge in words; values stay in the ledger."""
     place = place_of(path, ledger)
-    try:
-        with place.reading() as store:
-            limit = next(replay(store, key))[0].limit
-            found = [row.describe() for row in store.rows(first - 1)]
-    except place.failures as problem:
-        raise place.explain(problem, "nothing was changed") from problem
+    with _explained(place), place.reading() as store:
+        limit = next(replay(store, key))[0].limit
+        found = [row.describe() for row in store.rows(first - 1)]
     return [{**entry, "charged": limit.words(Charge(*entry.get("charge", (0, 0))))} for entry in found]
 
 
@@ -105,17 +101,23 @@ def releases(
 ) -> list[tuple[str, Any]]:
     """Every settled block of an account in order, without the account's name, with its value (None: lost)."""
     place, prefix = place_of(path, ledger), f"{account}/"
+    with _explained(place), place.reading() as store:
+        for _ in replay(store, key):
+            pass
+        return [
+            (row.name.removeprefix(prefix), None if row.value is None else decode(row.value))
+            for row in store.rows()
+            if row.kind in (PUBLISH, LOST) and row.name.startswith(prefix)
+        ]
+
+
+@contextmanager
+def _explained(place: Place, anchored: bool = False) -> Iterator[None]:
+    """A failure to read is told in the words of the place."""
     try:
-        with place.reading() as store:
-            for _ in replay(store, key):
-                pass
-            return [
-                (row.name.removeprefix(prefix), None if row.value is None else decode(row.value))
-                for row in store.rows()
-                if row.kind in (PUBLISH, LOST) and row.name.startswith(prefix)
-            ]
+        yield
     except place.failures as problem:
-        raise place.explain(problem, "nothing was changed") from problem
+        raise place.explain(problem, "nothing was changed", anchored) from problem
 
 
 def _replay(store: LedgerStore, key: bytes | None) -> tuple[State, Counter[str], int, int]:

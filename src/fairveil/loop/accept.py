@@ -12,6 +12,7 @@ from fairveil.bandits.protocol import Policy
 from fairveil.configuration import describe, field_names
 from fairveil.errors import FairveilError, SpecError
 from fairveil.loop.config import MAX_ACTIONS, LoopSpec
+from fairveil.loop.play import ByArrival
 from fairveil.loop.problems import UnsoundPolicy
 from fairveil.privacy.guarantee import Model
 from fairveil.state import State
@@ -173,7 +174,7 @@ def _check_sound(policy: Policy) -> None:
         raise _refused(policy, "its guarantee is not established")
     if policy.local != (guarantee.model is Model.LOCAL):
         raise _refused(policy, "its class and its guarantee differ about who randomises")
-    if policy.clock == "decided" or (policy.clock == "arrived" and not hasattr(policy, "released_behind")):
+    if policy.clock == "decided" or (policy.clock == "arrived" and not isinstance(policy, ByArrival)):
         raise _refused(policy, "it does not wait for late rewards")
     if policy.keeps_history or not policy.released:
         raise _refused(policy, "its decisions read raw history")

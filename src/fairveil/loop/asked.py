@@ -13,10 +13,10 @@ import numpy as np
 from fairveil.errors import FairveilError, SpecError
 from fairveil.loop.clock import in_words
 from fairveil.loop.guards import UNIFORM
-from fairveil.loop.places import counters, pages
+from fairveil.loop.places import Counters, counters, pages
 from fairveil.loop.play import ArmsPlay
 from fairveil.loop.problems import Invalid, NoSupport, NotDue, NotKept, SaysNothing
-from fairveil.loop.reporting import KINDS, Kind, TargetRule
+from fairveil.loop.reporting import Kind, TargetRule
 from fairveil.privacy.charges import UNITS, Currency
 from fairveil.privacy.events import Event, ParallelEvent
 from fairveil.privacy.vectors import Price
@@ -57,6 +57,10 @@ class Wanted:
         table: dict[str, Any] = {"level": self.level, **self.price.to_dict()}
         return table | ({"targets": list(self.targets)} if self.kind == "evaluation" else {})
 
+    def row(self, facts: Facts) -> tuple[int, Kind, int, int]:
+        """What its row in ``reports`` begins with."""
+        return facts.id, self.kind, self.first, self.stop
+
     def mechanism(self, facts: Facts) -> FairnessReport | Evaluation:
         return mechanism(facts, self.kind, self.price, self.level, self.targets)
 
@@ -69,12 +73,11 @@ def mechanism(
     low, high, blanks = spec.reward.low, spec.reward.high, facts.looks_at_persons
     if kind == "fairness":
         arms = isinstance(facts.play, ArmsPlay)
-        actions = tuple(spec.actions or [str(arm) for arm in range(facts.policy.arms or 0)]) if arms else ()
         about: dict[str, Any] = {"missing": facts.missing, "group_privacy": group_privacy(facts), **price.to_dict()}
         about |= {} if arms else {"most_shown": spec.max_candidates}
         return FairnessReport(
-            spec.crossings or tuple(spec.groups or ["all"]), level=level, family=family_of(facts), actions=actions,
-            low=low, high=high, blanks=blanks, **about,
+            spec.crossings or tuple(spec.groups or ["all"]), level=level, family=family_of(facts),
+            actions=tuple(facts.arm_names) if arms else (), low=low, high=high, blanks=blanks, **about,
         )  # fmt: skip
     rules = [rule for rule in facts.rules if rule.name in targets]
     weights = tuple(rule.largest_weight(facts.guards.least, facts.most_actions) for rule in rules)
@@ -108,18 +111,14 @@ def wanted(loop: Loop, kind: str, first: int | None, stop: int | None, price: di
             "this loop keeps nothing for reports", path="reports",
             fix="declare reports in a new loop, with start_from this one: a configuration never changes",
         )  # fmt: skip
-    if kind not in KINDS:
-        raise Invalid("unknown kind of release", path="kind", given=kind, allowed="summary, " + ", ".join(KINDS))
     given = dict(settings or {})
     level, names = given.pop("level", facts.spec.reports.level), given.pop("targets", None)
     if given:
         raise Invalid("this setting is not known", path=f"settings.{min(given)}", allowed="level, targets")
     if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
         raise Invalid("a level is a share", path="settings.level", allowed="between 0 and 1")
-    with loop.store.reading() as tx:
-        now = counters(tx, facts.id)
-        done = tx.execute("SELECT max(stop) FROM reports WHERE loop = ? AND kind = ?", (facts.id, kind))[0][0]
-    start = max(now.first, now.erased, done or 0) if first is None else first
+    now, behind = _behind_all(loop, kind)
+    start = behind if first is None else first
     end = now.settled if stop is None else stop
     chosen = _targets(facts, names) if kind == "evaluation" else ()
     try:
@@ -127,6 +126,14 @@ def wanted(loop: Loop, kind: str, first: int | None, stop: int | None, price: di
     except FairveilError as problem:
         raise Invalid(problem.problem, path="epsilon", allowed="epsilon, rho, or mu of the whole release") from None
     return Wanted("fairness" if kind == "fairness" else "evaluation", start, end, cost, chosen, float(level))
+
+
+def _behind_all(loop: Loop, kind: str) -> tuple[Counters, int]:
+    """The places of a loop, and the first one behind all reports of a kind that is still kept."""
+    with loop.store.reading() as tx:
+        now = counters(tx, loop.facts.id)
+        done = tx.execute("SELECT max(stop) FROM reports WHERE loop = ? AND kind = ?", (loop.facts.id, kind))[0][0]
+    return now, max(now.first, now.erased, done or 0)
 
 
 def _targets(facts: Facts, names: Any) -> tuple[str, ...]:
@@ -173,8 +180,7 @@ def _check_support(loop: Loop, asked: Wanted) -> None:
         "SELECT count(*) FROM places WHERE loop = ? AND place >= ? AND place < ? "
         f"AND mode NOT IN ({', '.join('?' for _ in modes)})"
     )
-    with loop.store.reading() as tx:
-        others = tx.execute(query, (facts.id, asked.first, asked.stop, *modes))[0][0]
+    others = loop.store.read(query, (facts.id, asked.first, asked.stop, *modes))[0][0]
     if others:
         raise NoSupport(
             "in this range the caller decided, or a fallback that leaves other arms no chance", path="first",
@@ -279,11 +285,8 @@ def reports_left(loop: Loop) -> dict[str, Any] | None:
     amount = ledger.remaining.units / UNITS[limit.currency]
     if declared is None or amount <= 0.0:
         return None
-    with loop.store.reading() as tx:
-        now = counters(tx, facts.id)
-        query = "SELECT max(stop) FROM reports WHERE loop = ? AND kind = 'fairness'"
-        done = tx.execute(query, (facts.id,))[0][0]
-    places = declared.every or max(now.settled - max(now.first, now.erased, done or 0), 0) or TYPICAL
+    now, behind = _behind_all(loop, "fairness")
+    places = declared.every or max(now.settled - behind, 0) or TYPICAL
     choices = []
     for number in SEVERAL:
         made = mechanism(facts, "fairness", Price.of(limit.currency, amount / number), declared.level)

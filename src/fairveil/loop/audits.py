@@ -23,6 +23,7 @@ from fairveil.loop import trail
 from fairveil.loop.clock import SECOND, in_words
 from fairveil.loop.problems import OneAtATime
 from fairveil.loop.requests import new_event_id
+from fairveil.loop.storage import adding
 
 if TYPE_CHECKING:
     from fairveil.loop.loop import Loop
@@ -58,7 +59,7 @@ def begin(loop: Loop, trials: int, actor: str) -> dict[str, Any]:
             "UPDATE audits SET status = ?, ended = ?, value = '{}' WHERE status = ?", (INTERRUPTED, now, RUNNING)
         )
         tx.execute(
-            "INSERT INTO audits (loop, id, settings, status, value, created) VALUES (?, ?, ?, ?, ?, ?)",
+            adding("audits", "loop, id, settings, status, value, created"),
             (loop.facts.id, row["id"], json.dumps(spec), RUNNING, owner, now),
         )
         trail.note(tx, now, actor, "audit", loop.name, {"audit": row["id"], "trials": trials})
@@ -77,8 +78,7 @@ def end(store: Store, id: str, status: str, value: dict[str, Any]) -> None:
 def audit_tables(loop: Loop) -> list[dict[str, Any]]:
     """All audits of a loop, the latest last; public."""
     now = loop.store.clock.now()
-    with loop.store.reading() as tx:
-        rows = tx.execute(f"SELECT {_COLUMNS} FROM audits WHERE loop = ? ORDER BY created, id", (loop.facts.id,))
+    rows = loop.store.read(f"SELECT {_COLUMNS} FROM audits WHERE loop = ? ORDER BY created, id", (loop.facts.id,))
     return [_table(row, now) for row in rows]
 
 

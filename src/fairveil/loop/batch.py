@@ -16,7 +16,7 @@ from fairveil.loop.play import Choice, answer_unread, kept_choice, own_choice, w
 from fairveil.loop.problems import Closed, EventReused, Invalid, OutOfRange, RewardDiffers
 from fairveil.loop.requests import Ask
 from fairveil.loop.seats import Seating, due_seats
-from fairveil.loop.storage import Transaction
+from fairveil.loop.storage import Transaction, adding, saving
 from fairveil.randomness import Generator
 
 FOREVER = 2**63
@@ -371,13 +371,11 @@ class Batch:
         if self.changed:
             changed = [(key, self.people[key]) for key in self.changed]
             tx.many(
-                "INSERT INTO subjects (loop, key, events, action, propensity) VALUES (?, ?, ?, ?, ?) "
-                "ON CONFLICT (loop, key) DO UPDATE SET events = excluded.events, action = excluded.action, "
-                "propensity = excluded.propensity",
+                saving("subjects", "loop, key", "loop, key, events, action, propensity"),
                 [(loop, key, one.events, one.action, one.propensity) for key, one in changed],
             )
         if self.appearances:
-            tx.many("INSERT INTO appearances (loop, subject, event, places) VALUES (?, ?, ?, ?)", self.appearances)
+            tx.many(adding("appearances", "loop, subject, event, places"), self.appearances)
 
     def may_be_due(self, after: Status) -> bool:
         """Whether what is written now may complete a block, where arrivals are public: all its rounds are decided, and

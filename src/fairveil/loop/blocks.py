@@ -19,7 +19,7 @@ from fairveil.loop.facts import Facts, Status
 from fairveil.loop.pages import DIGEST, Pages, without_page
 from fairveil.loop.play import CandidatesPlay, stand_in
 from fairveil.loop.seats import MAY_SETTLE, PAGE, due_seats
-from fairveil.loop.storage import Driver
+from fairveil.loop.storage import Driver, adding
 from fairveil.privacy.noise import Noise
 from fairveil.randomness import Generator
 from fairveil.state import State
@@ -57,8 +57,7 @@ def take_due(batch: Batch) -> tuple[list[Block], Status]:
     fresh = [replace(one, reach=status.round) for one in due_seats(facts, status) if one.arm not in busy]
     fresh = fresh[: MOST_AT_ONCE - len(found)]
     tx.many(
-        "INSERT INTO blocks (loop, epoch, name, first, stop, arm, reach, erased, status) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        adding("blocks", "loop, epoch, name, first, stop, arm, reach, erased, status"),
         [(facts.id, epoch, one.name, one.first, one.stop, one.arm, one.reach, one.first, OPENED) for one in fresh],
     )
     return [*found, *fresh], status

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -16,7 +16,7 @@ from fairveil.loop.reporting import Reports
 from fairveil.reports.rows import Declared
 
 Mode = Literal["shadow", "apprentice", "online", "frozen", "paused"]
-MODES = ("shadow", "apprentice", "online", "frozen", "paused")
+MODES: tuple[str, ...] = get_args(Mode)
 Missing = Literal["default", "public", "private"]
 MAX_CANDIDATES, MAX_FEATURES, MAX_MAGNITUDE, MAX_ACTIONS = 200, 512, 1e6, 1000
 Number = Annotated[float, Field(allow_inf_nan=False, ge=-1e12, le=1e12)]

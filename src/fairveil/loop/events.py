@@ -145,8 +145,7 @@ def event_lines(loop: Loop, after: int, count: int) -> str:
         f"SELECT seq, key, decided, until, rewarded, {', '.join(_PLAIN)} FROM events "
         "WHERE loop = ? AND seq > ? ORDER BY seq LIMIT ?"
     )
-    with loop.store.reading() as tx:
-        rows = tx.execute(query, (loop.facts.id, after, count))
+    rows = loop.store.read(query, (loop.facts.id, after, count))
     return "".join(json.dumps(_line(row), separators=(",", ":")) + "\n" for row in rows)
 
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairveil.arrays import Floats, Ints
+from fairveil.arrays import Ints
 from fairveil.bandits.feedback import with_arrivals
-from fairveil.bandits.protocol import Block, Feedback, Policy, Report
+from fairveil.bandits.protocol import Policy
 from fairveil.errors import SpecError
 from fairveil.loop.accept import missing_of
 from fairveil.loop.clock import SECOND, seconds_of
 from fairveil.loop.config import LoopSpec
-from fairveil.loop.guards import Guards, guards_of
-from fairveil.loop.play import ArmsPlay, CandidatesPlay, play_of
-from fairveil.loop.reporting import TargetRule, rules_of
+from fairveil.loop.guards import guards_of, names_of_arms
+from fairveil.loop.play import ArmsPlay, ByArrival, ByMerit, play_of
+from fairveil.loop.reporting import rules_of
 from fairveil.loop.storage import Transaction
 from fairveil.loop.storage.driver import STATUS
 from fairveil.privacy.guarantee import REFUSED, Guarantee
@@ -47,28 +46,6 @@ OF_RELEASE_0_1 = (
 _COLUMNS = STATUS.split(", ")
 
 
-@runtime_checkable
-class ByArrival(Protocol):
-    """What a policy on the clock of arrivals can do for whoever keeps its rewards (`fairveil.bandits.nash.waiting`)."""
-
-    def counted(self, state: State, came: Ints, closed: Ints, rounds: int) -> State: ...
-
-    def alone(self, state: State, block: Block) -> State: ...
-
-    def gather(self, state: State, feedbacks: Iterable[Feedback | Report]) -> State: ...
-
-    def released_behind(self, state: State, block: Block, value: State | None) -> State: ...
-
-    def begun_again(self, state: State, at: int) -> State: ...
-
-
-@runtime_checkable
-class ByMerit(Protocol):
-    """A policy that shows in proportion to merit (`fairveil.bandits.exposure`): what it owes by what is published."""
-
-    def deserved(self, state: State, agent: int, contexts: Floats) -> Floats: ...
-
-
 class Status(NamedTuple):
     """The row of a loop: counters and modes, and the published state that they belong to.
 
@@ -95,77 +72,40 @@ class Status(NamedTuple):
     tally: bytes | None = None
 
 
-@dataclass(frozen=True)
 class Facts:
     """The number of a loop in its store, its description and its policy, and what follows from them.
 
+    ``began``: where it started from another loop, the first round that is its own, and rounds of every arm before it;
     ``wait``: length of the window in microseconds; ``missing``: what becomes of a reward that does not come, and
-    ``default`` what it then counts as, in the policy's range; ``keeps_raw``, ``keeps_unlearned``, ``keeps_events``: how
-    long content of what waits for its block, content of what is not learned, and events are kept, in microseconds;
-    ``rules``: the targets that may be valued; ``unit_default``: the default in [0, 1]; ``most_actions``: the most that
-    one request can have; ``by_seat``: it releases by arrival, over ``lines`` of seats; ``arrived``: the policy where
-    each arm has a line; ``by_merit``: the policy where it owes exposure; ``counts_persons``: events per person are
-    limited; ``looks_at_persons``: that, or they keep an arm; ``keeps_rounds``: an event that is not learned for what is
-    in it keeps its round, because a promise is made; ``began``: where it started from another loop, the first round
-    that is its own, and rounds of every arm before it.
+    ``default`` what it then counts as, in the policy's range, ``unit_default`` in [0, 1]; ``counts_persons``: events
+    per person are limited; ``looks_at_persons``: that, or they keep an arm; ``keeps_rounds``: an event that is not
+    learned for what is in it keeps its round, because a promise is made; ``keeps_raw``, ``keeps_unlearned``,
+    ``keeps_events``: how long content of what waits for its block, content of what is not learned, and events are kept,
+    in microseconds; ``rules``: the targets that may be valued; ``most_actions``: the most that one request can have;
+    ``by_seat``: it releases by arrival, over ``lines`` of seats; ``arrived``: the policy where each arm has a line;
+    ``by_merit``: the policy where it owes exposure.
     """
 
-    id: int
-    spec: LoopSpec
-    policy: Policy
-    created: int
-    began: tuple[int, ...] = ()
-    guards: Guards = field(init=False)
-    play: ArmsPlay | CandidatesPlay = field(init=False)
-    wait: int = field(init=False)
-    missing: str = field(init=False)
-    default: float = field(init=False)
-    horizon: int | None = field(init=False)
-    counts_persons: bool = field(init=False)
-    looks_at_persons: bool = field(init=False)
-    keeps_rounds: bool = field(init=False)
-    keeps_raw: int | None = field(init=False)
-    keeps_unlearned: int = field(init=False)
-    keeps_events: int = field(init=False)
-    rules: list[TargetRule] = field(init=False)
-    groups: int = field(init=False)
-    most_actions: int = field(init=False)
-    unit_default: float = field(init=False)
-    by_seat: bool = field(init=False)
-    lines: int = field(init=False)
-    arrived: ByArrival | None = field(init=False)
-    by_merit: ByMerit | None = field(init=False)
-
-    def __post_init__(self) -> None:
-        spec, policy = self.spec, self.policy
-        raw, reward, limited = spec.retention.raw, spec.reward, spec.person.max_events is not None
-        guards = guards_of(spec.allocation, spec.explore, policy.arms, spec.actions)
-        wait, keeps = reward.seconds, None if raw is None else seconds_of(raw, "retention.raw")
-        vars(self).update(
-            guards=guards,
-            play=play_of(policy, guards),
-            wait=wait * SECOND,
-            missing=missing_of(spec, policy),
-            horizon=None if policy.horizon_free else policy.horizon,
-            counts_persons=limited,
-            looks_at_persons=limited or spec.person.sticky,
-            keeps_rounds=not policy.local and policy.guarantee() is not None,
-            keeps_raw=None if keeps is None else keeps * SECOND,
-            keeps_unlearned=(wait if keeps is None else min(wait, keeps)) * SECOND,
-            keeps_events=seconds_of(spec.retention.events, "retention.events") * SECOND,
-        )
-        default = reward.low if reward.default is None else reward.default
-        vars(self).update(
-            default=self.mapped(default),
-            rules=rules_of(spec.targets, policy.arms, spec.actions, len(spec.features or ())),
-            groups=len(spec.groups or ["all"]),
-            most_actions=policy.arms or spec.max_candidates,
-            unit_default=self.unit(default),
-            by_seat=policy.by_seat,
-            lines=policy.arms or 1,
-            by_merit=policy if isinstance(policy, ByMerit) else None,
-            arrived=policy if policy.clock == "arrived" and isinstance(policy, ByArrival) else None,
-        )
+    def __init__(self, id: int, spec: LoopSpec, policy: Policy, created: int, began: tuple[int, ...] = ()) -> None:
+        self.id, self.spec, self.policy, self.created, self.began = id, spec, policy, created, began
+        self.guards = guards_of(spec.allocation, spec.explore, policy.arms, spec.actions)
+        self.play = play_of(policy, self.guards)
+        self.missing = missing_of(spec, policy)
+        default = spec.reward.low if spec.reward.default is None else spec.reward.default
+        self.default, self.unit_default = self.mapped(default), self.unit(default)
+        self.horizon = None if policy.horizon_free else policy.horizon
+        self.counts_persons = spec.person.max_events is not None
+        self.looks_at_persons = self.counts_persons or spec.person.sticky
+        self.keeps_rounds = not policy.local and policy.guarantee() is not None
+        self.wait, raw = spec.reward.seconds * SECOND, spec.retention.raw
+        self.keeps_raw = None if raw is None else seconds_of(raw, "retention.raw") * SECOND
+        self.keeps_unlearned = self.wait if self.keeps_raw is None else min(self.wait, self.keeps_raw)
+        self.keeps_events = seconds_of(spec.retention.events, "retention.events") * SECOND
+        self.rules = rules_of(spec.targets, policy.arms, spec.actions, len(spec.features or ()))
+        self.groups, self.most_actions = len(spec.groups or ["all"]), policy.arms or spec.max_candidates
+        self.by_seat, self.lines = policy.by_seat, policy.arms or 1
+        self.by_merit = policy if isinstance(policy, ByMerit) else None
+        self.arrived = policy if policy.clock == "arrived" and isinstance(policy, ByArrival) else None
 
     def check_mode(self, mode: str) -> None:
         """A loop is paused by the fallback that it declared."""
@@ -188,7 +128,7 @@ class Facts:
     @property
     def arm_names(self) -> list[str]:
         """The ids of its arms, numbers where none were given; of candidates none."""
-        return self.spec.actions or [str(arm) for arm in range(self.policy.arms or 0)]
+        return names_of_arms(self.spec.actions, self.policy.arms)
 
     @property
     def guarantee(self) -> Guarantee | None:

@@ -17,13 +17,13 @@ from pydantic import Field
 from fairveil.arrays import Floats
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
+from fairveil.loop.storage import Transaction, saving
 from fairveil.randomness import Generator
 
 if TYPE_CHECKING:
     from fairveil.loop.facts import Facts
     from fairveil.loop.loop import Loop
     from fairveil.loop.requests import Ask
-    from fairveil.loop.storage import Transaction
     from fairveil.loop.store import Store
 
 UNIFORM, BASELINE = "uniform", "baseline"
@@ -84,7 +84,7 @@ def guards_of(given: Allocation | None, explore: float, arms: int | None, action
     rails = given or Allocation()
     if arms is None:
         return _for_candidates(rails, explore)
-    names = actions or [str(arm) for arm in range(arms)]
+    names = names_of_arms(actions, arms)
     held = rails.holdout_share
     most = (1.0 - held) / arms
     if rails.floor > most + 1e-12:
@@ -96,9 +96,9 @@ def guards_of(given: Allocation | None, explore: float, arms: int | None, action
     if fallback in names:
         fallback = names.index(str(fallback))
     elif fallback not in (None, UNIFORM, BASELINE):
-        raise _unknown("fallback", rails.fallback, [*names, UNIFORM, BASELINE])
+        raise unknown_arm("allocation.fallback", rails.fallback, [*names, UNIFORM, BASELINE])
     if rails.holdout is not None and rails.holdout not in names:
-        raise _unknown("holdout", rails.holdout, names)
+        raise unknown_arm("allocation.holdout", rails.holdout, names)
     holdout = None if rails.holdout is None else names.index(rails.holdout)
     return Guards(uniform, holdout, held, rails.burn_in, fallback)
 
@@ -108,14 +108,17 @@ def _for_candidates(rails: Allocation, explore: float) -> Guards:
         path = "allocation.floor" if rails.floor else "allocation.holdout"
         raise SpecError("candidates differ from request to request", path=path, allowed="nothing", fix="use explore")
     if rails.fallback not in (None, UNIFORM, BASELINE):
-        raise _unknown("fallback", rails.fallback, [UNIFORM, BASELINE])
+        raise unknown_arm("allocation.fallback", rails.fallback, [UNIFORM, BASELINE])
     return Guards(explore, burn_in=rails.burn_in, fallback=rails.fallback)
 
 
-def _unknown(key: str, given: Any, names: list[str]) -> SpecError:
-    return SpecError(
-        "there is no arm of this name", path=f"allocation.{key}", given=given, allowed=", ".join(names[:20])
-    )
+def names_of_arms(actions: list[str] | None, arms: int | None) -> list[str]:
+    """The ids of arms, numbers where none were given; of candidates none."""
+    return actions or [str(arm) for arm in range(arms or 0)]
+
+
+def unknown_arm(path: str, given: Any, names: list[str]) -> SpecError:
+    return SpecError("there is no arm of this name", path=path, given=given, allowed=", ".join(names[:20]))
 
 
 def fallback(guards: Guards, ask: Ask, arms: int, rng: Generator) -> tuple[int, float]:
@@ -163,11 +166,7 @@ class Serving:
             self.counts[2] += drawn.chances * (1.0 - drawn.chances)
 
     def save(self, tx: Transaction, loop: int) -> None:
-        tx.execute(
-            "INSERT INTO serving (loop, decided, counts) VALUES (?, ?, ?) "
-            "ON CONFLICT (loop) DO UPDATE SET decided = excluded.decided, counts = excluded.counts",
-            (loop, self.decided, self.counts.tobytes()),
-        )
+        tx.execute(saving("serving", "loop", "loop, decided, counts"), (loop, self.decided, self.counts.tobytes()))
 
     @property
     def evidence(self) -> float:
@@ -211,6 +210,5 @@ def served(facts: Facts, now: Serving) -> dict[str, Any]:
 def shares_fit(store: Store) -> list[tuple[str, bool]]:
     """Of every loop whether shares served fit those declared; one query."""
     query = "SELECT l.name, s.decided, s.counts FROM loops l LEFT JOIN serving s ON s.loop = l.id"
-    with store.reading() as tx:
-        rows = tx.execute(query)
+    rows = store.read(query)
     return [(name, counts is None or Serving.of(decided, counts).evidence < SURE) for name, decided, counts in rows]

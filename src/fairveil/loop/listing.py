@@ -42,8 +42,7 @@ def page(store: Store, after: str = "", only: str | None = None) -> dict[str, di
     """Public rows of the loops after a name, in the order of names, with budget and last release; one query."""
     where, given = ("l.name > ?", after) if only is None else ("l.name = ? AND l.name > ?", only)
     values = (given, PAGE) if only is None else (given, after, PAGE)
-    with store.reading() as tx:
-        rows = tx.execute(_PAGE.format(where=where), values)
+    rows = store.read(_PAGE.format(where=where), values)
     return {row[0]: _row(row) for row in rows}
 
 
@@ -76,8 +75,7 @@ def unsettled_ages(store: Store) -> list[tuple[str, float, float]]:
     length of its window; public facts."""
     wait = store.driver.json("config", "reward", "wait")
     query = f"SELECT l.name, e.decided, {wait} FROM loops l LEFT JOIN events e ON e.loop = l.id AND e.round = l.settled"
-    with store.reading() as tx:
-        rows, now = tx.execute(query), store.clock.now()
+    rows, now = store.read(query), store.clock.now()
     return [
         (name, 0.0 if decided is None else max(now - decided, 0) / SECOND, float(seconds_of(words, "reward.wait")))
         for name, decided, words in rows
@@ -103,8 +101,7 @@ def budgets_left(store: Store) -> list[tuple[str, float]]:
         f"SELECT b.ledger, b.words, max({spare}), max({shared}) FROM budgets b JOIN loops l ON l.ledger = b.ledger "
         "WHERE l.closed IS NULL GROUP BY b.ledger, b.words"
     )
-    with store.reading() as tx:
-        rows = tx.execute(query)
+    rows = store.read(query)
     found = []
     for name, text, kept, ledger in rows:
         words = json.loads(text)

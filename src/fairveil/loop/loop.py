@@ -211,7 +211,7 @@ class Loop:
             renamed(batch.tx, self.facts.id, [aliases_of_person(self.store.keys, subject)])
             found = settle.erase_person(batch, key)
             if batch.places is not None:
-                erase_person(batch, self.store.driver.dialect, key)
+                erase_person(batch, key)
             trail.note(batch.tx, batch.now, actor, "erase-subject", self.name)  # of how many events is private
             return found
 
@@ -251,7 +251,9 @@ class Loop:
         with self._ticking:
             fits = self.checked or self._fits()
             self._settle()
-            made = self._release_due() + report_tick(self) if fits else 0
+            made = self._release_due() if fits else 0
+            if fits and self.facts.spec.reports is not None:
+                made += report_tick(self)
             self._sweep(settle.erase)
             now = self.store.clock.now()
             if now - self._forgot >= FORGET_EVERY:

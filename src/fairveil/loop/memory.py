@@ -139,15 +139,13 @@ class Ticks:
 
     def due(self) -> list[str]:
         """Names of loops with something to do now."""
-        with self._store.reading() as tx:
-            rows = tx.execute("SELECT name FROM loops WHERE due <= ? ORDER BY due", (self._store.clock.now(),))
+        rows = self._store.read("SELECT name FROM loops WHERE due <= ? ORDER BY due", (self._store.clock.now(),))
         return [name for (name,) in rows]
 
     def next(self) -> float:
         """Seconds until the next loop has something to do."""
         now = self._store.clock.now()
-        with self._store.reading() as tx:
-            [(due,)] = tx.execute("SELECT min(due) FROM loops WHERE due > ?", (now,))
+        [(due,)] = self._store.read("SELECT min(due) FROM loops WHERE due > ?", (now,))
         return float("inf") if due is None else (due - now) / SECOND
 
     def _look_on(self) -> list[Exception]:

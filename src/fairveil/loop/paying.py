@@ -11,7 +11,7 @@ from fairveil.errors import BudgetError, LedgerTampered
 from fairveil.ledger import Ledger, Limit
 from fairveil.loop.config import LoopSpec
 from fairveil.loop.problems import NameTaken
-from fairveil.loop.storage import Transaction
+from fairveil.loop.storage import Transaction, saving
 from fairveil.privacy.charges import DELTA_UNITS, UNITS, Charge, Currency, exactly
 from fairveil.privacy.conversions import gdp_epsilon, zcdp_epsilon
 from fairveil.privacy.events import Event, NothingEvent
@@ -53,16 +53,14 @@ def budget_words(ledger: Ledger) -> dict[str, str]:
 def write_budget(tx: Transaction, name: str, ledger: Ledger) -> None:
     """Put what a ledger holds beside the loops, for lists; the ledger itself is what counts."""
     tx.execute(
-        "INSERT INTO budgets (ledger, sequence, words) VALUES (?, ?, ?) ON CONFLICT (ledger) DO UPDATE SET "
-        "sequence = excluded.sequence, words = excluded.words WHERE excluded.sequence >= budgets.sequence",
+        saving("budgets", "ledger", "ledger, sequence, words") + " WHERE excluded.sequence >= budgets.sequence",
         (name, ledger.seen, json.dumps(budget_words(ledger))),
     )
 
 
 def note_budget(loop: Loop) -> None:
     """Write it where it differs from what is there."""
-    with loop.store.reading() as tx:
-        found = tx.execute("SELECT words FROM budgets WHERE ledger = ?", (loop.ledger_name,))
+    found = loop.store.read("SELECT words FROM budgets WHERE ledger = ?", (loop.ledger_name,))
     if not found or json.loads(found[0][0]) != budget_words(loop.ledger):
         with loop.store.writing() as tx:
             write_budget(tx, loop.ledger_name, loop.ledger)

@@ -22,7 +22,7 @@ from fairveil.arrays import Floats
 from fairveil.loop.play import ArmsPlay
 from fairveil.loop.problems import Uncounted
 from fairveil.loop.reporting import REFUSED, chances
-from fairveil.loop.storage import Driver, Transaction
+from fairveil.loop.storage import Driver, Transaction, adding, saving
 from fairveil.reports.rows import PlaceRows
 from fairveil.state import State
 
@@ -66,12 +66,7 @@ def counters(tx: Transaction, loop: int) -> Counters:
 
 def save(tx: Transaction, loop: int, now: Counters) -> None:
     values = tuple(getattr(now, field.name) for field in fields(Counters))
-    marks = ", ".join("?" for _ in values)
-    changed = ", ".join(f"{field.name} = excluded.{field.name}" for field in fields(Counters))
-    tx.execute(
-        f"INSERT INTO reporting (loop, {_COLUMNS}) VALUES (?, {marks}) ON CONFLICT (loop) DO UPDATE SET {changed}",
-        (loop, *values),
-    )
+    tx.execute(saving("reporting", "loop", f"loop, {_COLUMNS}"), (loop, *values))
 
 
 class Placing:
@@ -132,9 +127,9 @@ class Placing:
         if isinstance(facts.play, ArmsPlay):
             numbers, actions = [0 if blank else ask.group or 0], facts.play.arms
         else:
-            pick = made.action if ask.allowed is None else ask.allowed.index(made.action)
             counts = np.bincount([one.group for one in ask.shown], minlength=facts.groups)
-            numbers, actions = [0 if blank else ask.shown[pick].group, *counts.tolist()], len(ask.names)
+            group = 0 if blank else ask.shown[ask.place(made.action)].group
+            numbers, actions = [group, *counts.tolist()], len(ask.names)
         law = np.zeros(len(facts.rules)) if blank else chances(facts.rules, ask, made.action, actions)
         head = _HEAD.pack(BLANK if blank else COUNTS, 0 if ask.defer else 1, float("nan"))
         return head + np.array(numbers, np.uint16).tobytes() + law.tobytes()
@@ -151,8 +146,7 @@ class Placing:
         if law is None:  # somebody else decided, or the fallback of a pause
             law = np.full(count, 1.0 / count)
             if made.propensity == 1.0:
-                pick = made.action if ask.allowed is None else ask.allowed.index(made.action)
-                law = np.eye(count)[pick]
+                law = np.eye(count)[ask.place(made.action)]
         owed = merit.deserved(self.state, 0, np.array([one.features for one in ask.shown]))
         of = [one.group for one in ask.shown]
         return b"".join(np.bincount(of, weights=one, minlength=groups).tobytes() for one in (law, owed))
@@ -198,22 +192,15 @@ class Placing:
         loop, tx = self.facts.id, self.tx
         rows = [(loop, key, *values) for key, values in self._new.items()]
         if rows:
-            tx.many(
-                "INSERT INTO places (loop, event, place, decided, until, action, propensity, mode, content) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                rows,
-            )
+            tx.many(adding("places", "loop, event, place, decided, until, action, propensity, mode, content"), rows)
         if self._rewritten:
             changed = [(content, loop, key) for key, content in self._rewritten.items()]
             tx.many("UPDATE places SET content = ? WHERE loop = ? AND event = ?", changed)
         if self._stands:
-            tx.many("INSERT INTO place_appearances (loop, subject, place, places) VALUES (?, ?, ?, ?)", self._stands)
+            tx.many(adding("place_appearances", "loop, subject, place, places"), self._stands)
         if self._people:
-            tx.many(
-                "INSERT INTO place_people (loop, key, places) VALUES (?, ?, ?) "
-                "ON CONFLICT (loop, key) DO UPDATE SET places = excluded.places",
-                [(loop, key, count) for key, count in self._people.items()],
-            )
+            counted = [(loop, key, count) for key, count in self._people.items()]
+            tx.many(saving("place_people", "loop, key", "loop, key, places"), counted)
         if self._counters is not None:
             save(tx, loop, self._counters)
         self._new, self._rewritten, self._people, self._stands, self.changed = {}, {}, {}, [], False
@@ -288,24 +275,23 @@ def refused_reports(loop: Loop) -> list[str]:
     if loop.facts.spec.reports is None:
         return []
     query = "SELECT count(*), min(first), max(stop) FROM reports WHERE loop = ? AND status = ?"
-    with loop.store.reading() as tx:
-        [(count, first, stop)] = tx.execute(query, (loop.facts.id, REFUSED))
+    [(count, first, stop)] = loop.store.read(query, (loop.facts.id, REFUSED))
     were = "report was" if count == 1 else "reports were"
     words = f"refused among places {first} to {stop}: not everybody in them was counted; look at what writes here"
     return [f"{count} scheduled {were} {words}"] if count else []
 
 
-def erase_person(batch: Batch, dialect: str, subject: bytes) -> int:
+def erase_person(batch: Batch, subject: bytes) -> int:
     """Take the content out of all places at which a person stands: no later report reads them. Gives how many."""
     loop = batch.facts.id
     found = batch.tx.execute("SELECT place FROM place_appearances WHERE loop = ? AND subject = ?", (loop, subject))
-    query = f"UPDATE places SET content = {_ERASED[dialect]} WHERE loop = ? AND place = ?"
+    query = f"UPDATE places SET content = {_ERASED[batch.tx.dialect]} WHERE loop = ? AND place = ?"
     batch.tx.many(query, [(loop, place) for (place,) in found])
     batch.tx.execute("DELETE FROM place_appearances WHERE loop = ? AND subject = ?", (loop, subject))
     return len(found)
 
 
-def erase_below(batch: Batch, dialect: str, stop: int) -> bool:
+def erase_below(batch: Batch, stop: int) -> bool:
     """Erase the content of places below ``stop``, one page; whether more is left."""
     placing = batch.places
     assert placing is not None, "a loop that reports has places"
@@ -313,7 +299,7 @@ def erase_below(batch: Batch, dialect: str, stop: int) -> bool:
     last = min(first + PAGE, stop)
     if first >= last:
         return False
-    query = f"UPDATE places SET content = {_ERASED[dialect]} WHERE loop = ? AND place >= ? AND place < ?"
+    query = f"UPDATE places SET content = {_ERASED[batch.tx.dialect]} WHERE loop = ? AND place >= ? AND place < ?"
     batch.tx.execute(query, (batch.facts.id, first, last))
     gone = "DELETE FROM place_appearances WHERE loop = ? AND place >= ? AND place < ?"
     batch.tx.execute(gone, (batch.facts.id, first, last))

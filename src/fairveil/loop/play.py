@@ -17,12 +17,13 @@ from __future__ import annotations
 import contextlib
 import copy
 import struct
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from fairveil.arrays import Floats
+from fairveil.arrays import Floats, Ints
 from fairveil.bandits.nash.closing import left_of
 from fairveil.bandits.protocol import Block, Candidate, Decision, Feedback, Policy, Report, Round
 from fairveil.errors import FairveilError
@@ -39,6 +40,28 @@ if TYPE_CHECKING:
     from fairveil.loop.facts import Facts
 
 _HEADER = struct.Struct("<HHH")
+
+
+@runtime_checkable
+class ByArrival(Protocol):
+    """What a policy on the clock of arrivals can do for whoever keeps its rewards (`fairveil.bandits.nash.waiting`)."""
+
+    def counted(self, state: State, came: Ints, closed: Ints, rounds: int) -> State: ...
+
+    def alone(self, state: State, block: Block) -> State: ...
+
+    def gather(self, state: State, feedbacks: Iterable[Feedback | Report]) -> State: ...
+
+    def released_behind(self, state: State, block: Block, value: State | None) -> State: ...
+
+    def begun_again(self, state: State, at: int) -> State: ...
+
+
+@runtime_checkable
+class ByMerit(Protocol):
+    """A policy that shows in proportion to merit (`fairveil.bandits.exposure`): what it owes by what is published."""
+
+    def deserved(self, state: State, agent: int, contexts: Floats) -> Floats: ...
 
 
 class Choice(NamedTuple):
@@ -58,24 +81,6 @@ class Choice(NamedTuple):
     law: Floats | None = None
 
 
-class Play(Protocol):
-    """The two kinds of loops."""
-
-    def choose(self, state: State, round: int, ask: Ask, rng: Generator, burning: bool = False) -> Choice:
-        """A decision; ``burning``: while a burn-in lasts, equal shares."""
-
-    def taken(self, state: State, round: int, ask: Ask, action: int, rng: Generator) -> Choice:
-        """The same when somebody else decided: may the policy learn what was taken?"""
-
-    def context(self, ask: Ask, action: int) -> bytes | None:
-        """What must be kept of the round until its block is released."""
-
-    def people(self, width: int) -> str:
-        """In SQL, of how many people a learned event ``e`` holds content; ``width``: features of each."""
-
-    def feedback(self, round: int, action: int, reward: float | None, context: bytes | None) -> Feedback | Report: ...
-
-
 class ArmsPlay:
     """Arms: every round of a block has the block's arm; another arm is never learned."""
 
@@ -83,6 +88,7 @@ class ArmsPlay:
         self.policy, self.arms, self.guards = policy, arms, guards
 
     def choose(self, state: State, round: int, ask: Ask, rng: Generator, burning: bool = False) -> Choice:
+        """A decision; ``burning``: while a burn-in lasts, equal shares."""
         decision = self.policy.decide(state, Round(round), rng)
         arm, guards = decision.arm, self.guards
         share = 1.0 if burning else guards.uniform
@@ -109,16 +115,16 @@ class ArmsPlay:
         return Choice(action, propensity, arm, None if action == arm else reason, Thrown(law, action))
 
     def taken(self, state: State, round: int, ask: Ask, action: int, rng: Generator) -> Choice:
+        """The same when somebody else decided: may the policy learn what was taken?"""
         arm = self.policy.decide(state, Round(round), rng).arm
         return Choice(action, 1.0, arm, None if action == arm else "baseline")
 
     def context(self, ask: Ask, action: int) -> bytes | None:
-        return None
-
-    def context_of(self, shown: tuple[Candidate, ...], pick: int) -> bytes | None:
+        """What must be kept of the round until its block is released."""
         return None
 
     def people(self, width: int) -> str:
+        """In SQL, of how many people a learned event ``e`` holds content; ``width``: features of each."""
         return "1"
 
     def feedback(self, round: int, action: int, reward: float | None, context: bytes | None) -> Feedback | Report:
@@ -154,7 +160,7 @@ class CandidatesPlay:
         return Choice(action, 1.0, place if ask.allowed is None else ask.allowed[place])
 
     def context(self, ask: Ask, action: int) -> bytes | None:
-        return self.context_of(ask.shown, action if ask.allowed is None else ask.allowed.index(action))
+        return self.context_of(ask.shown, ask.place(action))
 
     def context_of(self, shown: tuple[Candidate, ...], pick: int) -> bytes:
         groups = np.array([one.group for one in shown], np.int16)
@@ -221,7 +227,7 @@ def warm(facts: Facts) -> None:
             state = facts.arrived.alone(state, block)
         if block is None:
             return
-        context = None if not shown else facts.play.context_of(shown, arm)
+        context = facts.play.context_of(shown, arm) if isinstance(facts.play, CandidatesPlay) else None
         full = learn(state, [facts.play.feedback(0, arm, facts.default, context)])
         after = policy.adopt(state, block.name, policy.draw(full, SeededNoise(0)))
         policy.decide(policy.open(after, block.stop, rng), Round(block.stop, shown), rng)

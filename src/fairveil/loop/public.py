@@ -87,8 +87,7 @@ def loop_table(loop: Loop) -> dict[str, Any]:
 
 def beside(loop: Loop) -> int:
     """Decisions that are no rounds: by coin, or in a mode that does not learn; a public count."""
-    with loop.store.reading() as tx:
-        return int(tx.execute("SELECT beside FROM loops WHERE id = ?", (loop.facts.id,))[0][0])
+    return int(loop.store.read("SELECT beside FROM loops WHERE id = ?", (loop.facts.id,))[0][0])
 
 
 def stored_table(
@@ -305,13 +304,19 @@ def _arms(facts: Facts, state: State, round: int | None) -> list[dict[str, Any]]
     who = policy.answers(state) if isinstance(policy, NashPolicy) and facts.missing == "public" else None
     rows = []
     for arm, numbers in enumerate(found):
-        scaled = [None] * 3 if np.isnan(numbers[0]) else [float(low + (high - low) * value) for value in numbers]
+        scaled = _scaled(facts, numbers) or (None, None, None)
         row: dict[str, Any] = {"action": arm, "action_id": None if names is None else names[arm]}
         counted = {"rounds": int(played[arm]), "decided": int(decided[arm]), "learned": int(learned[arm])}
         rows.append(
             {**row, **dict(zip(("mean", "low", "high"), scaled)), **counted, **who_answered(who, arm, low, high)}
         )
     return rows
+
+
+def _scaled(facts: Facts, numbers: Any) -> list[float] | None:
+    """Mean, low and high of an arm in the units of the loop's reward; None while nothing is known of it."""
+    low, high = facts.spec.reward.low, facts.spec.reward.high
+    return None if np.isnan(numbers[0]) else [float(low + (high - low) * value) for value in numbers]
 
 
 def _plain(array: Any) -> Any:
@@ -333,12 +338,11 @@ def budget_table(loop: Loop) -> dict[str, Any]:
 
 
 def release_tables(loop: Loop) -> list[dict[str, Any]]:
-    with loop.store.reading() as tx:
-        rows = tx.execute(
-            "SELECT id, kind, first, stop, settings, block, value, created FROM releases WHERE loop = ? "
-            "ORDER BY created, id",
-            (loop.facts.id,),
-        )
+    rows = loop.store.read(
+        "SELECT id, kind, first, stop, settings, block, value, created FROM releases WHERE loop = ? "
+        "ORDER BY created, id",
+        (loop.facts.id,),
+    )
     return [
         {
             "id": id,
@@ -376,18 +380,14 @@ def history(loop: Loop) -> list[dict[str, Any]]:
     query = (
         "SELECT epoch, name, released_at FROM blocks WHERE loop = ? AND status = 'released' ORDER BY released_at, first"
     )
-    with loop.store.reading() as tx:
-        rows = tx.execute(query, (loop.facts.id,))
+    rows = loop.store.read(query, (loop.facts.id,))
     values = [without_page(loop.ledger.value(block_name(loop.facts, epoch, name))) for epoch, name, _ in rows]
     releases = [(name, value) for (_, name, _), value in zip(rows, values, strict=True)]
-    low, width, made = spec.reward.low, spec.reward.high - spec.reward.low, list[dict[str, Any]]()
+    made: list[dict[str, Any]] = []
     for place in sorted({round(one) for one in np.linspace(0, len(rows) - 1, POINTS)} if rows else ()):
         then = policy.restored(releases[: place + 1])
         found, given = policy.arm_intervals(then), policy.rounds_by_arm(then)
-        arms = [
-            None if np.isnan(mean) else [float(low + width * number) for number in (mean, least, most)]
-            for mean, least, most in found
-        ]
+        arms = [_scaled(loop.facts, numbers) for numbers in found]
         rounds = max(int(value[HEADER][-1]) for value in values[: place + 1])
         shares = None if given is None or not given.sum() else (given / given.sum()).tolist()
         made.append({"rounds": rounds, "time": in_words(rows[place][2]), "arms": arms, "shares": shares})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import numpy as np
 from pydantic import Field, Strict
@@ -13,13 +13,14 @@ from fairveil.arrays import Floats
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.loop.clock import seconds_of
+from fairveil.loop.guards import names_of_arms, unknown_arm
 from fairveil.privacy.vectors import Price
 
 if TYPE_CHECKING:
     from fairveil.loop.requests import Ask
 
 Kind = Literal["fairness", "evaluation"]
-KINDS: tuple[Kind, ...] = ("fairness", "evaluation")
+KINDS: tuple[Kind, ...] = get_args(Kind)
 REFUSED = "refused"
 """The status of a scheduled report in which not everybody was counted; others that cannot be made are ``skipped``."""
 MOST_TARGETS = 8
@@ -81,7 +82,7 @@ class TargetRule:
         if self.kind == "linear":
             scores = np.array([float(one.features @ np.array(self.numbers)) for one in ask.shown])
             best = scores == scores.max()
-            return float(best[list(allowed).index(action)] / best.sum())
+            return float(best[ask.place(action)] / best.sum())
         weights = self.numbers or tuple(float(arm == self.arm) for arm in range(actions))
         total = sum(weights[one] for one in allowed)
         return weights[action] / total if total > 0 else 1.0 / len(allowed)
@@ -114,10 +115,9 @@ def _rule(table: Mapping[str, Any], path: str, arms: int | None, actions: list[s
         raise SpecError("this key is not known", path=f"{path}.{min(unknown)}", allowed=", ".join(sorted(allowed)))
     label = str(table.get("label", kind))
     if kind == "arm":
-        names = actions or [str(arm) for arm in range(arms or 0)]
+        names = names_of_arms(actions, arms)
         if str(table.get("arm")) not in names:
-            words = "there is no arm of this name"
-            raise SpecError(words, path=f"{path}.arm", given=table.get("arm"), allowed=", ".join(names[:20]))
+            raise unknown_arm(f"{path}.arm", table.get("arm"), names)
         return TargetRule(str(table.get("label", f"arm {table['arm']}")), kind, names.index(str(table["arm"])))
     if kind in ("mixture", "linear"):
         key, wanted = ("shares", arms or 0) if kind == "mixture" else ("weights", width)

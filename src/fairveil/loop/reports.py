@@ -31,6 +31,7 @@ from fairveil.loop.problems import Invalid, LedgerInDoubt, NoBudget, NoSupport, 
 from fairveil.loop.public import loop_table, release_tables
 from fairveil.loop.reporting import KINDS as REPORTS
 from fairveil.loop.reporting import REFUSED, Kind
+from fairveil.loop.storage import adding
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.vectors import Price
 from fairveil.reports.evaluation import Evaluation
@@ -45,6 +46,12 @@ SUMMARISED = (
     "mode", "rounds", "settled", "version", "epoch", "published", "guarantee", "total_guarantee", "person_guarantee",
     "simulated",
 )  # fmt: skip
+RANGE = "loop = ? AND kind = ? AND first = ? AND stop = ?"
+"""Which row of ``reports`` a report has: `Wanted.row`."""
+RELEASED = (
+    adding("releases", "loop, id, kind, first, stop, settings, block, value, created")
+    + " ON CONFLICT (loop, id) DO NOTHING"
+)
 STALE = 60 * SECOND
 """A range that was taken so long ago and is not through is finished by a tick."""
 
@@ -54,8 +61,7 @@ def of_request(loop: Loop, request: str | None) -> Wanted | None:
     if request is None:
         return None
     query = "SELECT kind, first, stop, settings, scheduled FROM reports WHERE loop = ? AND request = ?"
-    with loop.store.reading() as tx:
-        found = tx.execute(query, (loop.facts.id, request))
+    found = loop.store.read(query, (loop.facts.id, request))
     return _again(*found[0]) if found else None
 
 
@@ -99,9 +105,7 @@ def _same(loop: Loop, asked: Wanted, known: dict[str, Any]) -> dict[str, Any]:
 
 def _taken(loop: Loop, asked: Wanted) -> bool:
     """Whether this very report was begun before and is not through."""
-    query = "SELECT settings FROM reports WHERE loop = ? AND kind = ? AND first = ? AND stop = ?"
-    with loop.store.reading() as tx:
-        found = tx.execute(query, (loop.facts.id, asked.kind, asked.first, asked.stop))
+    found = loop.store.read(f"SELECT settings FROM reports WHERE {RANGE}", asked.row(loop.facts))
     return bool(found) and json.loads(found[0][0]) == asked.settings
 
 
@@ -117,30 +121,28 @@ def _take(batch: Batch, asked: Wanted) -> int:
             allowed=f"places outside [{first}, {stop})", fix="a place is in one report of a kind",
         )  # fmt: skip
     batch.change(due=min(batch.before.due, now + STALE + 1))
-    values = (loop, asked.kind, asked.first, asked.stop, batch.before.epoch, int(asked.scheduled))
     batch.tx.execute(
-        "INSERT INTO reports (loop, kind, first, stop, epoch, status, scheduled, settings, request, created) "
-        "VALUES (?, ?, ?, ?, ?, 'taken', ?, ?, ?, ?)",
-        (*values, json.dumps(asked.settings), asked.request, now),
-    )
+        adding("reports", "loop, kind, first, stop, epoch, status, scheduled, settings, request, created"),
+        (*asked.row(batch.facts), batch.before.epoch, "taken", int(asked.scheduled), json.dumps(asked.settings),
+         asked.request, now),
+    )  # fmt: skip
     return batch.before.epoch
+
+
+def _mark(batch: Batch, asked: Wanted, status: str) -> None:
+    """What became of a range that was taken."""
+    batch.tx.execute(f"UPDATE reports SET status = ? WHERE {RANGE}", (status, *asked.row(batch.facts)))
 
 
 def _pass_over(batch: Batch, asked: Wanted, status: str) -> None:
     """A scheduled range that cannot be reported is noted, so that the schedule goes on behind it."""
     _take(batch, asked)
-    batch.tx.execute(
-        "UPDATE reports SET status = ? WHERE loop = ? AND kind = ? AND first = ? AND stop = ?",
-        (status, batch.facts.id, asked.kind, asked.first, asked.stop),
-    )
+    _mark(batch, asked, status)
 
 
 def _untake(batch: Batch, asked: Wanted) -> None:
     """Nothing was charged: the range is free again. What a ledger has refused it refuses for ever."""
-    batch.tx.execute(
-        "DELETE FROM reports WHERE loop = ? AND kind = ? AND first = ? AND stop = ? AND status = 'taken'",
-        (batch.facts.id, asked.kind, asked.first, asked.stop),
-    )
+    batch.tx.execute(f"DELETE FROM reports WHERE {RANGE} AND status = 'taken'", asked.row(batch.facts))
 
 
 def _finish(loop: Loop, asked: Wanted, epoch: int, actor: str) -> None:
@@ -202,13 +204,9 @@ def _store(batch: Batch, asked: Wanted, epoch: int, document: Any, actor: str) -
         ]
         document = {"kind": asked.kind, "status": "lost", "charge": asked.price.to_dict(), "words": words}
     value = {**document, "range": places, "outside": {"shadow": now.shadow}, "simulated": facts.spec.simulated}
+    _mark(batch, asked, status)
     batch.tx.execute(
-        "UPDATE reports SET status = ? WHERE loop = ? AND kind = ? AND first = ? AND stop = ?",
-        (status, facts.id, asked.kind, asked.first, asked.stop),
-    )
-    batch.tx.execute(
-        "INSERT INTO releases (loop, id, kind, first, stop, settings, block, value, created) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (loop, id) DO NOTHING",
+        RELEASED,
         (facts.id, asked.id, asked.kind, asked.first, asked.stop, json.dumps(asked.settings),
          block_name(facts, epoch, asked.id), as_json(value), batch.now),
     )  # fmt: skip
@@ -221,9 +219,6 @@ def _store(batch: Batch, asked: Wanted, epoch: int, document: Any, actor: str) -
 
 def tick(loop: Loop) -> int:
     """Settle places, make the reports that are due, finish what was begun, erase what is through. Gives how many."""
-    declared = loop.facts.spec.reports
-    if declared is None:
-        return 0
     now: Counters = loop.writer.act(settle)
     made = 0
     for asked in (*_begun(loop), *_due(loop, now)):
@@ -235,19 +230,18 @@ def tick(loop: Loop) -> int:
         except Overlap:  # somebody asked for these places by hand a moment ago
             new = False
         made += new
-    stop = _through(loop, now)
-    while loop.writer.act(lambda batch: erase_below(batch, loop.store.driver.dialect, stop)):
+    through = partial(erase_below, stop=_through(loop, now))
+    while loop.writer.act(through):
         pass
     return made
 
 
 def moments(batch: Batch) -> list[int]:
     """When places need their next tick: a window closes, content is old, or a range was taken and left."""
-    declared, placing = batch.facts.spec.reports, batch.places
-    if declared is None or placing is None:
-        return []
+    declared, placing, found = batch.facts.spec.reports, batch.places, list[int]()
+    assert declared is not None, "only loops that report have places"
+    assert placing is not None, "a loop that reports has places"
     tx, loop, now = batch.tx, batch.facts.id, placing.counters
-    found = []
     if now.settled < now.place:
         rows = tx.execute("SELECT until FROM places WHERE loop = ? AND place = ?", (loop, now.settled))
         found.append(batch.after_grace(rows[0][0] if rows else None))
@@ -262,8 +256,7 @@ def _begun(loop: Loop) -> list[Wanted]:
     query = (
         "SELECT kind, first, stop, settings, scheduled FROM reports WHERE loop = ? AND status = 'taken' AND created < ?"
     )
-    with loop.store.reading() as tx:
-        found = tx.execute(query, (loop.facts.id, loop.store.clock.now() - STALE))
+    found = loop.store.read(query, (loop.facts.id, loop.store.clock.now() - STALE))
     return [_again(*row) for row in found]
 
 
@@ -281,8 +274,7 @@ def _due(loop: Loop, now: Counters) -> list[Wanted]:
     names = tuple(rule.name for rule in loop.facts.rules)
     for kind in declared.kinds:
         query = "SELECT max(stop) FROM reports WHERE loop = ? AND kind = ? AND scheduled = 1"
-        with loop.store.reading() as tx:
-            last = tx.execute(query, (loop.facts.id, kind))[0][0]
+        last = loop.store.read(query, (loop.facts.id, kind))[0][0]
         start = max(last or 0, -(-max(now.first, now.erased) // declared.every) * declared.every)
         taken, own = _by_hand(loop, kind, start), names if kind == "evaluation" else ()
         for first in range(start, now.settled - declared.every + 1, declared.every):
@@ -295,8 +287,7 @@ def _due(loop: Loop, now: Counters) -> list[Wanted]:
 def _by_hand(loop: Loop, kind: str, start: int) -> list[tuple[int, int]]:
     """Ranges behind a place that were asked for by hand: a scheduled one that overlaps them is left out."""
     query = "SELECT first, stop FROM reports WHERE loop = ? AND kind = ? AND scheduled = 0 AND stop > ?"
-    with loop.store.reading() as tx:
-        return tx.execute(query, (loop.facts.id, kind, start))
+    return loop.store.read(query, (loop.facts.id, kind, start))
 
 
 def _through(loop: Loop, now: Counters) -> int:
@@ -308,13 +299,11 @@ def _through(loop: Loop, now: Counters) -> int:
         query = (
             "SELECT kind, max(stop) FROM reports WHERE loop = ? AND scheduled = 1 AND status != 'taken' GROUP BY kind"
         )
-        with loop.store.reading() as tx:
-            stops: dict[str, int] = dict(tx.execute(query, (facts.id,)))
+        stops: dict[str, int] = dict(loop.store.read(query, (facts.id,)))
         reached = min((int(stops.get(kind) or 0) for kind in declared.kinds), default=0)
     old = loop.store.clock.now() - seconds_of(declared.keep, "reports.keep") * SECOND
     query = "SELECT max(place) FROM places WHERE loop = ? AND place < ? AND decided < ?"
-    with loop.store.reading() as tx:
-        last = tx.execute(query, (facts.id, now.settled, old))[0][0]
+    last = loop.store.read(query, (facts.id, now.settled, old))[0][0]
     return max(reached, 0 if last is None else last + 1)
 
 
@@ -363,11 +352,7 @@ def _summary(loop: Loop, actor: str) -> tuple[Any, bool]:
     value = {key: table[key] for key in SUMMARISED}
     now = loop.store.clock.now()
     with loop.store.writing() as tx:
-        tx.execute(
-            "INSERT INTO releases (loop, id, kind, first, stop, settings, value, created) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (loop, id) DO NOTHING",
-            (loop.facts.id, id, "summary", 0, table["settled"], "{}", json.dumps(value), now),
-        )
+        tx.execute(RELEASED, (loop.facts.id, id, "summary", 0, table["settled"], "{}", None, json.dumps(value), now))
         trail.note(tx, now, actor, "release", loop.name, {"id": id})
     return stored(loop, id), True
 

@@ -139,6 +139,10 @@ class Ask:
     def permits(self, action: int) -> bool:
         return self.allowed is None or action in self.allowed
 
+    def place(self, action: int) -> int:
+        """Where an action stands among those that may be chosen."""
+        return action if self.allowed is None else self.allowed.index(action)
+
     def is_like(self, row: Event) -> bool:
         """Whether this may be the request of a stored event; of an erased one its length alone can tell."""
         if row.erased is not None:

@@ -59,11 +59,10 @@ class Seating:
 
     def at_answer(self, row: Event) -> Event:
         """The round with its seat, where it has its reward, was shown, and arrivals are public."""
-        ready = row.reward is not None and row.activated != 0 and row.seat is None and row.queue is not None
-        if not ready or self.facts.missing != "public":
+        ready = row.reward is not None and row.activated != 0 and row.seat is None
+        if not ready or row.queue is None or self.facts.missing != "public":
             return row
-        seat = self.take(row.queue)  # type: ignore[arg-type]
-        return row._replace(seat=seat)
+        return row._replace(seat=self.take(row.queue))
 
     def through(self, row: Event) -> str | None:
         """Why a round is not learned any more: its seat is released, or it is of a time before a restore."""
@@ -156,11 +155,14 @@ def close_windows(batch: Any, low: int, stop: int) -> None:
     erase_content(batch, over)
 
 
-def erase_content(batch: Any, keys: Sequence[bytes]) -> None:
-    """Erase the content of stored events."""
-    gone = f"UPDATE events SET {without_content(batch.tx.dialect)} WHERE loop = ? AND key = ? AND erased IS NULL"
+def erase_content(batch: Any, keys: Sequence[bytes], missing: bool = False) -> None:
+    """Erase the content of stored events. ``missing``: rounds that are still open count as missing from here on,
+    whatever comes."""
+    learn = f", learn = CASE WHEN learn = '{PENDING}' AND round >= ? THEN '{ERASED}' ELSE learn END" if missing else ""
+    gone, before = without_content(batch.tx.dialect) + learn, (batch.before.released,) if missing else ()
     rows = [(batch.facts.id, key) for key in keys]
-    batch.tx.many(gone, rows)
+    statement = f"UPDATE events SET {gone} WHERE loop = ? AND key = ? AND erased IS NULL"
+    batch.tx.many(statement, [(*before, *row) for row in rows])
     batch.tx.many("DELETE FROM appearances WHERE loop = ? AND event = ?", rows)
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 
 from fairveil.loop.batch import Batch
 from fairveil.loop.clock import SECOND
-from fairveil.loop.events import ERASED, PENDING
 from fairveil.loop.kept import without_anything, without_content
 from fairveil.loop.reports import moments as of_places
 from fairveil.loop.seats import MAY_SETTLE, PAGE, close_windows, due_seats, erase_content, first_waiting
 from fairveil.loop.storage import Transaction
 from fairveil.storage.faults import point
 
+_empty = partial(erase_content, missing=True)
 LONGEST_REST = 86400 * SECOND
 """A loop with nothing to do is looked at once a day all the same."""
 
@@ -68,7 +68,9 @@ def rest(batch: Batch, forgets: int) -> None:
     open_still = before.stopped is not None or before.erased < before.released
     if open_still or (batch.facts.missing == "public" and _some_answered(batch)):
         return batch.change(due=batch.wall)
-    moments = [batch.wall + LONGEST_REST, *of_places(batch), max(_forgets(batch), forgets)]
+    moments = [batch.wall + LONGEST_REST, max(_forgets(batch), forgets)]
+    if batch.places is not None:
+        moments += of_places(batch)
     if before.settled < batch.round:
         query = "SELECT until FROM events WHERE loop = ? AND round = ?"
         found = batch.tx.execute(query, (batch.facts.id, before.settled))
@@ -170,18 +172,6 @@ def erase_person(batch: Batch, subject: bytes) -> int:
     keys = [key for (key,) in batch.tx.execute(query, (batch.facts.id, subject))]
     _empty(batch, keys)
     return len(keys)
-
-
-def _empty(batch: Batch, keys: Sequence[bytes]) -> None:
-    """Erase the content of events. Rounds that are still open count as missing from here on, whatever comes."""
-    loop = batch.facts.id
-    batch.tx.many(
-        f"UPDATE events SET {without_content(batch.tx.dialect)}, "
-        "learn = CASE WHEN learn = ? AND round >= ? THEN ? ELSE learn END "
-        "WHERE loop = ? AND key = ? AND erased IS NULL",
-        [(PENDING, batch.before.released, ERASED, loop, key) for key in keys],
-    )
-    batch.tx.many("DELETE FROM appearances WHERE loop = ? AND event = ?", [(loop, key) for key in keys])
 
 
 def forget(batch: Batch) -> int:

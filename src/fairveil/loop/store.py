@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from time import monotonic
@@ -22,16 +22,15 @@ from fairveil.loop.blocks import abandon, begun_again
 from fairveil.loop.clock import SECOND, Clock, SystemClock, Time, seconds_of
 from fairveil.loop.config import new_spec, read_spec, spec_table
 from fairveil.loop.facts import Facts, Status, first_tally
-from fairveil.loop.keys import Keys, find_secret
+from fairveil.loop.keys import Keys, check_key, find_secret, key_beside
 from fairveil.loop.loop import Loop
-from fairveil.loop.marks import check_key, key_beside, latest_moment
 from fairveil.loop.memory import LoopMemory, Ticks
 from fairveil.loop.paying import check_accounts, check_newest, check_room, limit_of, write_budget
 from fairveil.loop.play import warm
 from fairveil.loop.problems import NameTaken, StorageFailed, UnknownLoop
 from fairveil.loop.settle import LONGEST_REST
-from fairveil.loop.storage import Driver, Transaction, bring_up_to_date, driver_of, noted
-from fairveil.loop.storage.driver import STATUS
+from fairveil.loop.storage import Driver, Transaction, adding, bring_up_to_date, driver_of, latest_moment, noted
+from fairveil.loop.storage.driver import STATUS, Row
 from fairveil.loop.waiting import first_rounds
 from fairveil.loop.writer import Due, coins
 from fairveil.privacy.noise import Noise
@@ -39,6 +38,10 @@ from fairveil.randomness import Generator
 from fairveil.state import State, load_state, save_state
 
 CLOCK_GAP = "7d"
+_FIRST = (
+    "name, config, mode, round, settled, released, erased, clock, created, version, revision, epoch, aged, "
+    "ledger_sequence, state, tally, ledger, due, began"
+)
 TIDY_EVERY = 20
 """Seconds from one emptying of the log to the next, while content is erased: what is erased is gone within a minute."""
 SOON = 5
@@ -154,11 +157,10 @@ class Store:
             if tx.execute("SELECT 1 FROM loops WHERE name = ?", (spec.name,)):
                 raise _taken(spec.name)
             tx.execute(
-                "INSERT INTO loops (name, config, mode, round, settled, released, erased, clock, created, version, "
-                "revision, epoch, aged, ledger_sequence, state, tally, ledger, due, began) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, ?, ?, ?, ?, ?, ?)",
-                (*values, ledger.sequence, save_state(state), tally, paying, now + LONGEST_REST, json.dumps(began)),
-            )
+                adding("loops", _FIRST),
+                (*values, 0, 0, 0, 0, ledger.sequence, save_state(state), tally, paying, now + LONGEST_REST,
+                 json.dumps(began)),
+            )  # fmt: skip
             write_budget(tx, paying, ledger)
             [(id,)] = tx.execute("SELECT id FROM loops WHERE name = ?", (spec.name,))
             trail.note(tx, now, actor, "create", spec.name, {"policy": policy.name, "mode": spec.mode})
@@ -172,19 +174,16 @@ class Store:
     def kinds(self) -> list[str]:
         """One loop of each policy."""
         policy = self.driver.json("config", "policy", "name")
-        with self.reading() as tx:
-            return [name for (name,) in tx.execute(f"SELECT min(name) FROM loops GROUP BY {policy}")]
+        return [name for (name,) in self.read(f"SELECT min(name) FROM loops GROUP BY {policy}")]
 
     def names(self) -> list[str]:
-        with self.reading() as tx:
-            return [row[0] for row in tx.execute("SELECT name FROM loops ORDER BY name")]
+        return [row[0] for row in self.read("SELECT name FROM loops ORDER BY name")]
 
     def loops(self) -> list[Loop]:
         return [self.loop(name) for name in self.names()]
 
     def _load(self, name: str) -> Loop:
-        with self.reading() as tx:
-            found = tx.execute("SELECT id, config, created, began FROM loops WHERE name = ?", (name,))
+        found = self.read("SELECT id, config, created, began FROM loops WHERE name = ?", (name,))
         if not found:
             raise UnknownLoop("there is no loop of this name", path="loop", fix="see GET /v1/loops")
         id, config, created, began = found[0]
@@ -192,9 +191,8 @@ class Store:
         return Loop(self, Facts(id, spec, policy_of(spec), created, tuple(json.loads(began))))
 
     def _check_free(self, name: str) -> None:
-        with self.reading() as tx:
-            if tx.execute("SELECT 1 FROM loops WHERE name = ?", (name,)):
-                raise _taken(name)
+        if self.read("SELECT 1 FROM loops WHERE name = ?", (name,)):
+            raise _taken(name)
 
     def _start(self, facts: Facts) -> tuple[State, int]:
         """The first state: a fresh one, or what another loop of the same shape has published."""
@@ -323,6 +321,11 @@ class Store:
     def reading(self) -> AbstractContextManager[Transaction]:
         """A transaction that sees one moment and writes nothing."""
         return self.driver.reading()
+
+    def read(self, query: str, values: Sequence[Any] = ()) -> list[Row]:
+        """The rows of one query, as they are stored now."""
+        with self.reading() as tx:
+            return tx.execute(query, values)
 
     def status_of(self, tx: Transaction, facts: Facts) -> Status:
         found = tx.execute(f"SELECT {STATUS}, state FROM loops WHERE id = ?", (facts.id,))

@@ -11,7 +11,7 @@ from typing import Any
 
 from fairveil.errors import SpecError
 from fairveil.loop.problems import Unknown
-from fairveil.loop.storage import Transaction
+from fairveil.loop.storage import Transaction, adding
 
 ROLES = ("decide", "operate", "audit")
 _FORM = re.compile(r"fv_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
@@ -42,7 +42,7 @@ def add(
         raise SpecError("a token has a name", path="name", allowed="1 to 100 printable characters")
     id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
     tx.execute(
-        "INSERT INTO tokens (id, name, roles, loop, hash, created, expires) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        adding("tokens", "id, name, roles, loop, hash, created, expires"),
         (id, name, ",".join(sorted(set(roles))), loop, _hash(secret), now, expires),
     )
     return f"fv_{id}_{secret}"

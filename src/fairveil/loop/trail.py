@@ -8,7 +8,7 @@ from typing import Any
 
 from fairveil.loop.clock import in_words
 from fairveil.loop.problems import StorageFailed
-from fairveil.loop.storage import Transaction
+from fairveil.loop.storage import Transaction, adding
 
 START = "0" * 64
 
@@ -19,10 +19,7 @@ def note(tx: Transaction, now: int, actor: str, action: str, target: str, facts:
     seq, previous = last[0] if last else (0, START)
     text = json.dumps(facts or {}, sort_keys=True, separators=(",", ":"))
     row = (seq + 1, now, actor, action, target, text)
-    tx.execute(
-        "INSERT INTO trail (seq, time, actor, action, target, facts, hash) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (*row, _link(previous, row)),
-    )
+    tx.execute(adding("trail", "seq, time, actor, action, target, facts, hash"), (*row, _link(previous, row)))
 
 
 def entries(tx: Transaction, after: int = 0, at_most: int = 500, target: str | None = None) -> list[dict[str, Any]]:

@@ -22,15 +22,14 @@ from fairveil.loop import settle, trail
 from fairveil.loop.blocks import block_name
 from fairveil.loop.clock import SECOND, in_words
 from fairveil.loop.facts import Status
-from fairveil.loop.keys import BESIDE, Keys, changed_secret, find_secret
+from fairveil.loop.keys import BESIDE, Keys, change_key, changed_secret, find_secret, key_beside
 from fairveil.loop.lives import epoch_account
 from fairveil.loop.loop import Loop
-from fairveil.loop.marks import change_key, key_beside, latest_moment, ready_mark
 from fairveil.loop.paying import note_budget
 from fairveil.loop.problems import StorageFailed
 from fairveil.loop.recovery import EpochWaits, check_ledger
 from fairveil.loop.seats import check_lines
-from fairveil.loop.storage import note, noted, version_of
+from fairveil.loop.storage import latest_moment, note, noted, ready_mark, version_of
 from fairveil.loop.store import Store
 from fairveil.privacy.events import NothingEvent
 from fairveil.storage import postgres, sqlite

@@ -236,8 +236,7 @@ def _of_blocks(loop: Loop) -> list[str]:
     query = (
         "SELECT rewarded - decided FROM events WHERE loop = ? AND rewarded IS NOT NULL ORDER BY decided DESC LIMIT ?"
     )
-    with loop.store.reading() as tx:
-        delays = sorted(delay for (delay,) in tx.execute(query, (loop.facts.id, LOOKED_AT)) if delay is not None)
+    delays = sorted(delay for (delay,) in loop.store.read(query, (loop.facts.id, LOOKED_AT)) if delay is not None)
     slow = bool(delays) and loop.facts.wait > OFTEN * delays[len(delays) // 2]
     return [HELD_UP] if slow else []
 
@@ -307,6 +306,7 @@ def _mode(facts: Facts, plan: Planned, missing: str, people: int) -> dict[str, A
     table: dict[str, Any] = {"missing": missing, "people": people, "becomes_public": told}
     if isinstance(facts.policy, EpisodePolicy):
         hides = "private" if missing == "private" else "public"
-        policy = {**describe(facts.policy), **({"arrivals": hides} if hasattr(facts.policy, "arrivals") else {})}
+        policy = describe(facts.policy)
+        policy |= {"arrivals": hides} if "arrivals" in policy else {}
         table["average_regret"] = regret_after(policy, plan.people, people, missing)
     return table

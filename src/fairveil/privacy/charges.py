@@ -27,6 +27,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from fairveil.errors import PrivacyError
@@ -61,6 +62,7 @@ MAX_UNITS = 2**62
 """Anything larger is refused: it would not fit the integers of the ledger's database, and means no privacy."""
 
 
+@lru_cache(maxsize=4096)
 def exactly(value: float) -> Fraction:
     """The decimal that a number prints as, so that ten charges of 0.1 are 1 and not a little more.
 

@@ -39,11 +39,11 @@ class Event:
         return table
 
 
-def _check(name: str, value: float, *, above: float = 0.0, below: float = math.inf) -> None:
+def _check(name: str, value: float, *, below: float = math.inf) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise PrivacyError("an event needs finite numbers", path=name, given=value, allowed="a finite number")
-    if not above < value < below or 0 < abs(value) < 2.3e-308:
-        raise PrivacyError("an event number is out of range", path=name, given=value, allowed=f"in ({above}, {below})")
+    if not 2.3e-308 <= value < below:
+        raise PrivacyError("an event number is out of range", path=name, given=value, allowed=f"in (0.0, {below})")
 
 
 def _check_count(name: str, value: int, *, at_least: int) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import Any, Protocol
 
@@ -63,15 +63,10 @@ class Limit:
         promise = self.epsilon, self.delta
         epsilon, delta = (-1.0 if value is None else _number("promise", value, 0.0, 1e300) for value in promise)
         rest = delta - self.delta_units / DELTA_UNITS
-        amount = self.units / UNITS[self.currency]
-        if self.currency is Currency.EPSILON:
-            needed = amount if rest >= -1e-12 * delta else math.inf
-        elif not 0 < rest < 1:
+        if not (rest >= -1e-12 * delta if self.currency is Currency.EPSILON else 0 < rest < 1):
             needed = math.inf
-        elif self.units == 0:
-            needed = 0.0
         else:
-            needed = zcdp_epsilon(amount, rest) if self.currency is Currency.ZCDP else gdp_epsilon(amount**0.5, rest)
+            needed = _implied(self.currency, self.total, delta) if self.units else 0.0
         if not needed <= epsilon * (1 + 1e-6):
             raise SpecError(
                 "the promise does not follow from the units",
@@ -196,18 +191,12 @@ class Limit:
         return f"{main}, delta {_decimal(amount.delta_units, DELTA_UNITS)}" if amount.delta_units else main
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "currency": self.currency.value,
-            "units": self.units,
-            "delta_units": self.delta_units,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-        }
+        return {**asdict(self), "currency": self.currency.value}
 
     @classmethod
     def from_dict(cls, table: dict[str, Any]) -> Limit:
-        if not isinstance(table, dict) or set(table) != {"currency", "units", "delta_units", "epsilon", "delta"}:
-            raise SpecError("this is not a limit", path="limit", allowed="currency, units, delta_units, epsilon, delta")
+        if not isinstance(table, dict) or set(table) != set(cls.__dataclass_fields__):
+            raise SpecError("this is not a limit", path="limit", allowed=", ".join(cls.__dataclass_fields__))
         return cls(**table)
 
 

@@ -181,14 +181,10 @@ class SecureNoise(Noise):
     protects = True
 
     def laplace(self, scale: float, size: int = 1) -> Ints:
-        from fairveil.privacy import _opendp
-
-        return _opendp.discrete_laplace(_scale("scale", scale), size)
+        return np.asarray(_exact_sampler("laplace", _scale("scale", scale))([0] * size), np.int64)
 
     def gaussian(self, sigma: float, size: int = 1) -> Ints:
-        from fairveil.privacy import _opendp
-
-        return _opendp.discrete_gaussian(_scale("sigma", sigma), size)
+        return np.asarray(_exact_sampler("gaussian", _scale("sigma", sigma))([0] * size), np.int64)
 
     def uniform_integers(self, high: int, size: int = 1) -> Ints:
         high = _range(high)  # a Python integer: a NumPy one would overflow below
@@ -200,6 +196,25 @@ class SecureNoise(Noise):
             drawn.append(words[words < np.uint64(limit)] if limit < 2**64 else words)
             missing -= len(drawn[-1])
         return (np.concatenate(drawn) % np.uint64(high)).astype(np.int64)
+
+
+@lru_cache(maxsize=512)
+def _exact_sampler(law: str, scale: float) -> Any:
+    """OpenDP's sampler of a discrete law. Imported only where secure noise is drawn.
+
+    Not through `opendp.prelude`: that loads scikit-learn, SciPy's statistics and pandas where they are installed, a
+    second of every start.
+    """
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.measurements import make_gaussian, make_laplace
+    from opendp.metrics import l1_distance, l2_distance
+    from opendp.mod import enable_features
+
+    enable_features("contrib")
+    rows = vector_domain(atom_domain(T="i64"))
+    if law == "laplace":
+        return make_laplace(rows, l1_distance(T="i64"), scale=scale)
+    return make_gaussian(rows, l2_distance(T="f64"), scale=scale)
 
 
 class SeededNoise(Noise):

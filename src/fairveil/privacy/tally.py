@@ -183,6 +183,7 @@ class Counted:
     """
 
     _shared: ClassVar[tuple[str, ...]] = ()
+    _tally: Tally | None = None
 
     def __sklearn_clone__(self) -> Any:
         from sklearn.base import clone
@@ -203,6 +204,6 @@ class Counted:
         return super().__getstate__()
 
     def _counter(self) -> Tally:
-        if not hasattr(self, "_tally"):
+        if self._tally is None:
             self._tally = Tally()
         return self._tally

@@ -13,7 +13,7 @@ Four words, and each has a room
 - *attack* (`attacks`): privacy as it fails in practice, played against a bare copy and against the code that serves.
 
 `adapters` hold the laws and mutants of code that charges, stores and hands over, and draws nothing itself. This package
-may import everything; nothing but the command line imports it. Others ask the registry (``get("laws", "policy")``).
+may import everything; nothing imports it. Others, the command line too, ask the registry (``get("laws", "policy")``).
 
 How to make something auditable
 -------------------------------

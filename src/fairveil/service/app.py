@@ -21,10 +21,9 @@ from fairveil.errors import FairveilError, LedgerError
 from fairveil.ledger import Ledger
 from fairveil.loop.audits import Auditor
 from fairveil.loop.loop import Loop
-from fairveil.loop.marks import ready_mark
 from fairveil.loop.play import warm, warm_noise
 from fairveil.loop.problems import EventReused, RewardDiffers, StorageFailed
-from fairveil.loop.storage import Transaction, note
+from fairveil.loop.storage import Transaction, note, ready_mark
 from fairveil.loop.store import Store
 from fairveil.loop.tokens import Token
 from fairveil.service import cold, hot
@@ -237,8 +236,7 @@ class Service:
 
     def ledger(self, name: str) -> Ledger:
         """A ledger for looking at, whoever it belongs to."""
-        with self.store.reading() as tx:
-            found = tx.execute("SELECT name FROM loops WHERE ledger = ? LIMIT 1", (name,))
+        found = self.store.read("SELECT name FROM loops WHERE ledger = ? LIMIT 1", (name,))
         return self.store.loop(found[0][0]).ledger if found else self.store.ledger(name)
 
     def _look(self) -> dict[str, Any]:

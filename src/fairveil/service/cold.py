@@ -193,10 +193,7 @@ def list_releases(view: PublicView, call: Request) -> Answer:
 
 @route("GET", f"{LOOP}/releases/{{release}}", "public", "one release")
 def get_release(view: PublicView, call: Request) -> Answer:
-    for one in view.releases[call.names[0]]:
-        if one["id"] == call.names[1]:
-            return 200, one
-    raise Unknown("there is no such release", path="release", fix="see the list of releases")
+    return 200, _one(view.releases[call.names[0]], call.names[1], "release")
 
 
 # Operators -----------------------------------------------------------------------------------------------------------
@@ -291,10 +288,7 @@ def list_audits(view: PublicView, call: Request) -> Answer:
 
 @route("GET", f"{LOOP}/audits/{{audit}}", "public", "one audit")
 def get_audit(view: PublicView, call: Request) -> Answer:
-    for one in view.audits[call.names[0]]:
-        if one["id"] == call.names[1]:
-            return 200, one
-    raise Unknown("there is no such audit", path="audit", fix="see the list of audits")
+    return 200, _one(view.audits[call.names[0]], call.names[1], "audit")
 
 
 @route("GET", STREAMS, "public", "private streams in the folder of --streams")
@@ -375,6 +369,13 @@ def metrics(service: Service, call: Request) -> Answer:
 @route("GET", "/openapi.json", "none", "this contract as OpenAPI")
 def openapi(service: Service, call: Request) -> Answer:
     return 200, service.document
+
+
+def _one(rows: list[dict[str, Any]], id: str, what: str) -> dict[str, Any]:
+    for row in rows:
+        if row["id"] == id:
+            return row
+    raise Unknown(f"there is no such {what}", path=what, fix=f"see the list of {what}s")
 
 
 def _given(body: Any) -> dict[str, Any]:

@@ -175,18 +175,14 @@ def _operation(route: Route) -> dict[str, Any]:
         for status in COMMON
     }
     kind = "text/plain" if route.path == "/metrics" else "application/json"
-    done: dict[str, Any] = {}
-    for status in route.statuses:
-        empty = status in (204, 422)
-        done[str(status)] = {"description": route.words} | ({} if empty else {"content": {kind: {"schema": {}}}})
+    content: dict[str, Any] = {"content": {kind: {"schema": {}}}}
+    done = {str(code): {"description": route.words, **({} if code == 204 else content)} for code in route.statuses}
     made: dict[str, Any] = {
         "operationId": f"{route.method.lower()}{re.sub('[^a-z]+', '_', route.path)}",
         "summary": route.words,
         "parameters": parameters,
-        "responses": {**problems, **{code: table for code, table in done.items() if code not in ("422", "503")}},
+        "responses": {**problems, **done},
     }
-    if "503" in done:
-        made["responses"]["503"] = {**done["503"], "content": {"application/json": {"schema": {}}}}
     if route.role == "none":
         made["security"] = []
     if route.body is not None:

@@ -13,7 +13,7 @@ import threading
 import uuid
 import weakref
 from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -58,43 +58,51 @@ class AcrossForks:
 forks = AcrossForks()
 
 
-class OneEach(Generic[T]):
+class Guarded:
+    """Has a lock that no fork crosses: it waits until nothing is under way, and a child has one of its own."""
+
+    guard: Any
+
+    def __init__(self, order: int, make: Callable[[], Any] = threading.RLock) -> None:
+        self.guard, self._make_guard = make(), make
+        forks.add(self, order)
+
+    def before_fork(self) -> None:
+        self.guard.acquire()
+
+    def after_fork_in_parent(self) -> None:
+        self.guard.release()
+
+    def after_fork_in_child(self) -> None:
+        self.guard = self._make_guard()
+
+
+class OneEach(Guarded, Generic[T]):
     """At most one thing of a name in this process, for as long as somebody uses it."""
 
     def __init__(self) -> None:
-        self._guard = threading.Lock()
+        super().__init__(0, threading.Lock)
         self._found: weakref.WeakValueDictionary[str, T] = weakref.WeakValueDictionary()
-        forks.add(self, 0)
 
     def get(self, name: str, make: Callable[[], T]) -> T:
-        with self._guard:
+        with self.guard:
             found = self._found.get(name)
             if found is None:
                 found = self._found[name] = make()
             return found
 
-    def before_fork(self) -> None:
-        self._guard.acquire()
-
-    def after_fork_in_parent(self) -> None:
-        self._guard.release()
-
-    def after_fork_in_child(self) -> None:
-        self._guard = threading.Lock()
-
 
 Work = tuple[dict[str, object], dict[str, str]]
 
 
-class Life(abc.ABC):
+class Life(Guarded, abc.ABC):
     """The lock of this process in one place, and what it is at there. Safe to share between threads."""
 
     def __init__(self) -> None:
         self.token = uuid.uuid4().hex
-        self.guard = threading.RLock()
         self._sessions: dict[str, weakref.WeakSet[Session]] = {}
         self._work: dict[str, Work] = {}
-        forks.add(self, 0)
+        super().__init__(0)
 
     @abc.abstractmethod
     def begin(self, name: str) -> None:
@@ -104,8 +112,8 @@ class Life(abc.ABC):
     def sees(self, name: str, token: str) -> bool:
         """Whether some process holds the lock of a token."""
 
-    def sweep(self, name: str) -> None:  # noqa: B027 - a server leaves nothing to sweep
-        """Remove what dead processes left; call it under the writer lock of ``name``."""
+    def sweep(self, name: str) -> None:
+        """Remove what dead processes left, where they leave anything; call it under the writer lock of ``name``."""
 
     @abc.abstractmethod
     def hide(self, name: str) -> None:
@@ -143,15 +151,9 @@ class Life(abc.ABC):
                 under_way.clear()
                 kept.clear()
 
-    def before_fork(self) -> None:
-        self.guard.acquire()
-
-    def after_fork_in_parent(self) -> None:
-        self.guard.release()
-
     def after_fork_in_child(self) -> None:
         """The lock is the parent's: the child drops its copy, and has begun nothing yet."""
-        self.guard = threading.RLock()
+        super().after_fork_in_child()
         self._sessions, self._work = {}, {}
         self.forget()
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from fairveil.errors import DependencyError
-from fairveil.storage.alive import Life, OneEach, forks, lives
+from fairveil.storage.alive import Guarded, Life, OneEach, lives
 from fairveil.storage.faults import point
 from fairveil.storage.patience import shortest
 
@@ -176,26 +176,27 @@ class _Held:
             self.checked.add(check)
 
 
-class Server:
+class Server(Guarded):
     """The pool of this process to one database: at most `MOST` connections, whatever many use it."""
+
+    guard: threading.Condition
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._turn = threading.Condition()
         self._idle: list[_Held] = []
         self._busy: set[_Held] = set()
         self._users: weakref.WeakSet[object] = weakref.WeakSet()
-        forks.add(self, 1)
+        super().__init__(1, threading.Condition)
 
     def join(self, user: object) -> Server:
         """Connections are kept from here on until the user leaves."""
-        with self._turn:
+        with self.guard:
             self._users.add(user)
         return self
 
     def leave(self, user: object) -> None:
         """After the last user nothing stays open."""
-        with self._turn:
+        with self.guard:
             self._users.discard(user)
             last = not self._users
         if last:
@@ -257,7 +258,7 @@ class Server:
     def _take(self, wait: float) -> _Held:
         wait = shortest(wait) or 0.0
         deadline = time.monotonic() + wait
-        with self._turn:
+        with self.guard:
             while True:
                 with contextlib.suppress(IndexError):  # also when the garbage collector ends the last user just now
                     while True:
@@ -268,7 +269,7 @@ class Server:
                         held.connection.close()
                 if len(self._busy) < MOST:
                     break
-                if not self._turn.wait(deadline - time.monotonic()):
+                if not self.guard.wait(deadline - time.monotonic()):
                     raise TimeoutError(f"waited {wait:g} s for one of {MOST} connections")
             held = _Held()
             self._busy.add(held)
@@ -282,12 +283,12 @@ class Server:
     def _give(self, held: _Held, whole: bool) -> None:
         connection, idle = held.connection, driver().pq.TransactionStatus.IDLE
         whole = whole and not connection.closed and connection.info.transaction_status == idle
-        with self._turn:
+        with self.guard:
             self._busy.discard(held)
             keep = whole and len(self._users) > 0
             if keep:
                 self._idle.append(held)
-            self._turn.notify()
+            self.guard.notify()
         if connection is not None and not keep:
             cut = connection.broken or connection.gave_up
             connection.close()
@@ -295,23 +296,18 @@ class Server:
                 self._close_idle()
 
     def _close_idle(self) -> None:
-        with self._turn:
+        with self.guard:
             closing, self._idle = self._idle, []
         for held in closing:
             held.connection.close()
-
-    def before_fork(self) -> None:
-        self._turn.acquire()
-
-    def after_fork_in_parent(self) -> None:
-        self._turn.release()
 
     def after_fork_in_child(self) -> None:
         """The connections are the parent's."""
         for held in (*self._idle, *self._busy):
             if held.connection is not None:
                 leave(held.connection, 0)
-        self._turn, self._idle, self._busy = threading.Condition(), [], set()
+        super().after_fork_in_child()
+        self._idle, self._busy = [], set()
 
 
 _servers: OneEach[Server] = OneEach()

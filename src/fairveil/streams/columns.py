@@ -24,7 +24,7 @@ import numpy as np
 from fairveil import registry
 from fairveil.arrays import Floats, Ints
 from fairveil.configuration import describe
-from fairveil.errors import HorizonError, SpecError
+from fairveil.errors import SpecError
 from fairveil.privacy.charges import Currency, charge
 from fairveil.privacy.events import Event, GaussianEvent, PureEvent, ZcdpEvent
 from fairveil.privacy.guarantee import Guarantee
@@ -32,6 +32,7 @@ from fairveil.privacy.limits import Limit
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.stability import CELL, PERSON, AtMost, AtMostGroups, Chain, Clip
 from fairveil.streams.protocol import MISSING, Releaser, State, Track
+from fairveil.streams.releasers.common_fields import used_up
 from fairveil.streams.releasers.plain_release import PlainReleaser
 
 
@@ -130,11 +131,8 @@ class Columns:
         if self.joint and self.horizon is not None:
             used = int(states[0]["joint"][0])
             if used + int((~np.isnan(values)).any(axis=1).sum()) > self.horizon:
-                raise HorizonError(
-                    "the horizon is used up", path="horizon", given=self.horizon,
-                    allowed=f"{self.horizon} steps with a value in any column, {used} were released",
-                    fix="what was released stays; a longer stream needs a new budget",
-                )  # fmt: skip
+                words = f"{self.horizon} steps with a value in any column, {used} were released"
+                raise used_up(self.horizon, words)
         for place, one in enumerate(self.releasers):
             one.check(states[place], values[:, place])
 

@@ -15,25 +15,22 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fairveil.arrays import Floats, Ints
 from fairveil.errors import HorizonError, InputError, SpecError
-from fairveil.privacy.conversions import GRID_CONSTANT, gdp_mu, zcdp_rho
+from fairveil.privacy.conversions import gdp_mu, zcdp_rho
 from fairveil.privacy.events import ApproximateEvent, Event, GaussianEvent, PureEvent, ZcdpEvent
 from fairveil.privacy.grid import LARGEST_UNIT, grid_bits, to_units, units_above
+from fairveil.privacy.mechanisms.gaussian import FINENESS, RESERVE, fineness_for
 from fairveil.privacy.noise import MAX_SCALE, Noise
 from fairveil.streams.budget_shares import Shares
 from fairveil.streams.theory import binomial_coins, corollary1_phi, theorem9_m
 
-FINENESS = 26
-"""Noise measures at least 2^26 grid units."""
 COARSE = 13
 """A sensitivity measures at least 2^13 grid units, so that rounding it up costs next to nothing."""
-RESERVE = 1e-4
-"""Share of delta set aside for the grid."""
 ROUND_UP = 1 + 1e-12
 GROWTH = 2.0**24
 """With a bounded total loss the noise grows for ever; beyond this factor nothing can be learnt from a release."""
@@ -54,6 +51,11 @@ class StreamBudget:
         """The key that states the budget, and its number, as an error names them."""
         key = next((key for key in ("mu", "rho") if getattr(self, key) is not None), "epsilon")
         return {"path": key, "given": getattr(self, key)}
+
+    @property
+    def pair(self) -> tuple[float, float]:
+        """epsilon and delta, of a budget that is stated in them."""
+        return float(self.epsilon or 0.0), float(self.delta or 0.0)
 
 
 @dataclass(frozen=True)
@@ -159,41 +161,56 @@ class NoisePlan:
         return (source.laplace_in_turn if self.law == "laplace" else source.gaussian)(parameter, count)
 
 
-def gaussian_numbers(budget: StreamBudget, draws: int) -> tuple[float | None, float | None, int]:
+class GaussianNumbers(NamedTuple):
     """mu (None where only zCDP holds), rho, and how many bits fine the grid must be."""
+
+    mu: float | None
+    rho: float
+    fineness: int = FINENESS
+
+    @property
+    def size(self) -> float:
+        """What the sensitivity is divided by."""
+        return self.mu if self.mu is not None else math.sqrt(2 * self.rho)
+
+    def event(self, draws: int, grid_sigma: float) -> Event:
+        """What a unit pays that meets so many draws, of which the smallest has this std."""
+        if self.mu is None:
+            return ZcdpEvent(self.rho)
+        return GaussianEvent(self.mu, draws=draws, grid_sigma=grid_sigma)
+
+
+def gaussian_numbers(budget: StreamBudget, draws: int) -> GaussianNumbers:
+    """What a budget is in Gaussian noise."""
     if budget.mu is not None:
-        return budget.mu, budget.mu**2 / 2, FINENESS
+        return GaussianNumbers(budget.mu, budget.mu**2 / 2)
     if budget.rho is not None:
-        return math.sqrt(2 * budget.rho), budget.rho, FINENESS
-    epsilon, delta = float(budget.epsilon or 0.0), float(budget.delta or 0.0)
+        return GaussianNumbers(math.sqrt(2 * budget.rho), budget.rho)
+    epsilon, delta = budget.pair
     if budget.printed:
         phi = corollary1_phi(epsilon, delta)
-        return math.sqrt(phi), phi / 2, FINENESS
-    log_loss = math.log(GRID_CONSTANT * draws) + epsilon + math.log1p(math.exp(-epsilon)) - math.log(RESERVE * delta)
-    fineness = max(FINENESS, math.ceil(log_loss / math.log(4.0)))
+        return GaussianNumbers(math.sqrt(phi), phi / 2)
+    fineness = fineness_for(epsilon, delta, draws)
     if fineness > 40:  # no 64-bit grid with room for values is that fine: count in zCDP, valid on any grid
-        return None, zcdp_rho(epsilon, delta), FINENESS
+        return GaussianNumbers(None, zcdp_rho(epsilon, delta))
     mu = gdp_mu(epsilon, delta * (1 - RESERVE))
-    return mu, mu * mu / 2, fineness
+    return GaussianNumbers(mu, mu * mu / 2, fineness)
 
 
 def gaussian_plan(budget: StreamBudget, sensitivity: float, shares: Shares, draws: int, extra: Any = None) -> NoisePlan:
     """Gaussian noise for real values. ``extra(units)``: sensitivity in units where it is not ceil(D 2^bits)."""
-    mu, rho, fineness = gaussian_numbers(budget, draws)
-    size = mu if mu is not None else math.sqrt(2 * float(rho or 0.0))
+    numbers = gaussian_numbers(budget, draws)
     first = math.sqrt(shares.total / float(shares.at(0, 1)[0]))
-    smallest = min(first, math.sqrt(shares.total)) * sensitivity / size
-    bits = max(grid_bits(sensitivity, fineness=COARSE), grid_bits(smallest, fineness=fineness))
+    smallest = min(first, math.sqrt(shares.total)) * sensitivity / numbers.size
+    bits = max(grid_bits(sensitivity, fineness=COARSE), grid_bits(smallest, fineness=numbers.fineness))
     units = float(units_above(sensitivity, bits)) if extra is None else extra(bits)
-    lead = units / size * ROUND_UP
+    lead = units / numbers.size * ROUND_UP
     if not lead * math.sqrt(shares.total) * GROWTH <= MAX_SCALE and shares.kind in ("geometric", "power"):
         raise SpecError("no 64-bit grid is fine enough for this budget", **budget.stated)
-    if not 1.0 <= lead * min(first, math.sqrt(shares.total)) <= MAX_SCALE:
+    finest = lead * min(first, math.sqrt(shares.total))
+    if not 1.0 <= finest <= MAX_SCALE:
         raise SpecError("no 64-bit grid fits this budget", **budget.stated)
-    if mu is None:
-        return NoisePlan("gaussian", bits, lead, shares, ZcdpEvent(float(rho or 0.0)), None, rho)
-    event = GaussianEvent(mu, draws=draws, grid_sigma=lead * min(first, math.sqrt(shares.total)))
-    return NoisePlan("gaussian", bits, lead, shares, event, mu, rho)
+    return NoisePlan("gaussian", bits, lead, shares, numbers.event(draws, finest), numbers.mu, numbers.rho)
 
 
 def offset_plan(budget: StreamBudget, sensitivity: float, steps: int, starts: int) -> NoisePlan:
@@ -202,28 +219,23 @@ def offset_plan(budget: StreamBudget, sensitivity: float, steps: int, starts: in
     With n people y_t = (z_t - n D/2 + W_t) + (n D/2 + B): two releases of sensitivity D/2, a step and a start, whose
     sum does not contain n. mu^2 = (D^2/4)(steps/s^2 + starts/b^2) with b^2 = 9 starts s^2/steps.
     """
-    mu, rho, fineness = gaussian_numbers(budget, steps + starts)
-    size = mu if mu is not None else math.sqrt(2 * float(rho or 0.0))
+    numbers = gaussian_numbers(budget, steps + starts)
     shares = Shares("even", steps * (10 / 9))
-    each = sensitivity / 2 * math.sqrt(shares.total) / size
+    each = sensitivity / 2 * math.sqrt(shares.total) / numbers.size
     spread = each * math.sqrt(9 * starts / steps)
-    bits = max(grid_bits(sensitivity, fineness=COARSE), grid_bits(min(each, spread), fineness=fineness))
+    bits = max(grid_bits(sensitivity, fineness=COARSE), grid_bits(min(each, spread), fineness=numbers.fineness))
     half = float(units_above(Fraction(sensitivity) / 2, bits)) + 1.0  # rounding z and n D/2 apart
-    lead = half / size * ROUND_UP
+    lead = half / numbers.size * ROUND_UP
     offset = lead * math.sqrt(shares.total) * math.sqrt(9 * starts / steps)
-    smallest = min(lead * math.sqrt(shares.total), offset)
-    if mu is None:
-        return NoisePlan("gaussian", bits, lead, shares, ZcdpEvent(float(rho or 0.0)), None, rho, offset)
-    event = GaussianEvent(mu, draws=steps + starts, grid_sigma=smallest)
-    return NoisePlan("gaussian", bits, lead, shares, event, mu, rho, offset)
+    event = numbers.event(steps + starts, min(lead * math.sqrt(shares.total), offset))
+    return NoisePlan("gaussian", bits, lead, shares, event, numbers.mu, numbers.rho, offset)
 
 
 def integer_plan(budget: StreamBudget, sensitivity: int, shares: Shares) -> NoisePlan:
     """Discrete Gaussian noise on whole numbers, counted in zCDP."""
     rho = budget.rho
     if rho is None:
-        given = float(budget.epsilon or 0.0), float(budget.delta or 0.0)
-        rho = budget.mu**2 / 2 if budget.mu is not None else zcdp_rho(*given)
+        rho = budget.mu**2 / 2 if budget.mu is not None else zcdp_rho(*budget.pair)
     lead = sensitivity / math.sqrt(2 * rho) * ROUND_UP
     return NoisePlan("discrete-gaussian", 0, lead, shares, ZcdpEvent(rho), None, rho)
 
@@ -240,7 +252,7 @@ def laplace_plan(epsilon: float, sensitivity: float, shares: Shares) -> NoisePla
 
 def binomial_plan(budget: StreamBudget, sensitivity: int, touched: int, weight: float = 1.0) -> NoisePlan:
     """Binomial noise on whole numbers: coins from the exact composition, or from Theorem 9 when printed."""
-    epsilon, delta = float(budget.epsilon or 0.0), float(budget.delta or 0.0)
+    epsilon, delta = budget.pair
     if budget.printed:
         coins = 2 * theorem9_m(epsilon, touched, weight, delta, sensitivity)
     else:

@@ -197,10 +197,10 @@ class Releaser(ABC):
         return {**copy_state(saved), "raw": self.start()["raw"]}
 
 
-def single_track(row: Released) -> Track:
+def single_track(row: Released, units: int = 0) -> Track:
     """One step as a track."""
     shown = np.array([[row.value], [row.low], [row.high], [row.plain]])
-    whole = np.array([[row.step], [STATUS.index(row.status)], [0]])
+    whole = np.array([[row.step], [STATUS.index(row.status)], [units]], np.int64)
     return Track(whole[0], shown[0], shown[1], shown[2], shown[3], whole[1], whole[2], whole[1])
 
 

@@ -118,8 +118,8 @@ def candidates(table: dict[str, Any], values: Floats) -> list[Releaser]:
     return [registry.build("releaser", {**table, key: choice}, "releaser") for choice in choices]
 
 
-def release_all(releaser: Releaser, values: Floats, noise: Noise) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """value, low, high, plain of every step, and whether something was released there."""
+def release_all(releaser: Releaser, values: Floats, noise: Noise) -> Floats:
+    """value, low, high, plain of every step, and whether something was released there, a row each."""
     state = releaser.start()
     track = releaser.advance(state, values, noise)
     shown = np.full((5, len(values)), np.nan)
@@ -128,7 +128,7 @@ def release_all(releaser: Releaser, values: Floats, noise: Noise) -> tuple[Float
     shown[:, track.step[kept]] = rows[:, kept]
     for late in releaser.finish(state):
         shown[:, late.step] = late.value, late.low, late.high, late.plain, float(late.status == "released")
-    return shown[0], shown[1], shown[2], shown[3], shown[4]
+    return shown
 
 
 def measure(z: Floats, value: Floats, low: Floats, high: Floats, plain: Floats, used: Floats) -> dict[str, float]:

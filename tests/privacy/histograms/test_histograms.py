@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from fairveil.errors import InputError, SpecError
 from fairveil.privacy.events import GaussianEvent, ParallelEvent, ZcdpEvent
 from fairveil.privacy.histograms import Histogram, PrivateHistogram
-from fairveil.privacy.histograms.prefix import pair_sensitivity
-from fairveil.privacy.histograms.tree import consistent_counts, prefix_variance
+from fairveil.privacy.histograms.codes import consistent_counts, pair_sensitivity, prefix_variance
 from fairveil.privacy.noise import SecureNoise, SeededNoise, ZeroNoise
 
 METHODS = pytest.mark.parametrize("method", ["tree", "toeplitz"])
@@ -128,7 +127,7 @@ def test_least_squares_beats_adding_raw_nodes():
 
 
 def test_sensitivity_of_a_moved_unit_in_the_code_is_the_largest_of_all_pairs():
-    from fairveil.privacy.histograms.prefix import bin_coefficients
+    from fairveil.privacy.histograms.codes import bin_coefficients
 
     bins = 9
     c = bin_coefficients(bins).astype(float)

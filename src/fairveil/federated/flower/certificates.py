@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import datetime
 import ipaddress
-import os
 import socket
 import ssl
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fairveil.errors import InputError, PrivacyError, SpecError
-from fairveil.federated.signing import primitives
+from fairveil.federated.signing import primitives, write_private
 
 DAYS = 365
 AUTHORITY, CERTIFICATE, KEY = "ca.pem", "server.pem", "server.key"
@@ -21,14 +20,6 @@ PUBLIC_KEY, TIMESTAMP, SIGNATURE = b"flwr-public-key", b"flwr-timestamp", b"flwr
 """Headers in which a SuperNode says who it is: its key, its time, and the one signed by the other."""
 CLOCKS_APART = 3900.0
 """Seconds by which a party's clock may differ from the coordinator's: an hour, and what Flower allows."""
-
-
-def write_private(file: Path, content: bytes) -> None:
-    """A new file that its owner alone may read."""
-    with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
-        out.write(content)
-        out.flush()
-        os.fsync(out.fileno())
 
 
 def make_certificates(folder: Path, host: str, *, days: float = DAYS) -> None:

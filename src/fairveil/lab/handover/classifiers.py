@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from fairveil._version import __version__
+from fairveil.classify.spending import Spending
 from fairveil.configuration import describe
 from fairveil.errors import SpecError
 from fairveil.fairness.metrics import ACCEPTED, CONSTRAINED, RATES
 from fairveil.fairness.notions import Notion
 from fairveil.lab.handover.document import Bars, Document, DocumentSection, TextGrid, number
-from fairveil.lab.handover.words import BARE, promise_section, public_section, unprotected_section
+from fairveil.lab.handover.words import promise_section, public_section, unprotected_section
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.reports.intervals import Limits, gap, pair_alpha
 
@@ -47,6 +48,14 @@ SEEDED = (
     "The noise of this fit was seeded (random_state): it can be computed again, so it protects nobody. Fit without "
     "random_state before this is handed out."
 )
+UNCHARGED = (
+    "The fit was not charged to a ledger. The promise below counts the fits of this estimator and its copies that are "
+    "known; whether the same people were used elsewhere does not show here."
+)
+CHARGED = (
+    "The fit was charged to a ledger before noise met the data. All fits of that ledger together, and what is left, "
+    "are in its own report: fairveil report LEDGER."
+)
 LAB = "Lab numbers: counted without noise on held-out people, all of them invented."
 
 
@@ -55,24 +64,26 @@ def report_on_classifier(model: Any) -> Document:
 
     ``model``: an estimator of `fairveil.classify`, or a Pipeline that ends in one.
     """
-    fitted = model.steps[-1][1] if hasattr(model, "steps") else model
-    if not hasattr(fitted, "guarantee_") or not hasattr(fitted, "learner"):
+    fitted: Any = model.steps[-1][1] if hasattr(model, "steps") else model
+    known = isinstance(fitted, Spending) and fitted.fitted
+    if not known:
         raise SpecError(
             "this is not a fitted classifier of fairveil", path="model", given=type(fitted).__name__,
             allowed="an estimator of fairveil.classify after fit, or a Pipeline that ends in one", fix="fit it first",
         )  # fmt: skip
-    promise, learner, name = fitted.guarantee_, fitted.learner(), type(fitted).__name__
+    promise: Guarantee = fitted.guarantee_
+    learner, name = fitted.learner(), type(fitted).__name__
     document = Document(
         title=f"Report on a classifier: {name}",
         about=f"One fit of the learner {learner.name}. Written from what the fit published and from nothing else.",
-        banner=BARE if promise is None else SEEDED if fitted.simulated_ else "",
+        banner=SEEDED if fitted.simulated_ else "",
         made=f"fairveil {__version__}",
     )
-    if promise is not None and promise.epsilon is not None:
+    if promise.epsilon is not None:
         document.figures.append(("epsilon", number(promise.epsilon)))
         document.figures += [("delta", f"{promise.delta:.1g}")] if promise.delta else []
-    document.sections += [_fitted(fitted, learner)]
-    report = getattr(fitted, "report_", None)
+    document.sections.append(_fitted(fitted, learner))
+    report = fitted.report_
     if report is None:
         document.sections.append(
             DocumentSection(
@@ -87,7 +98,7 @@ def report_on_classifier(model: Any) -> Document:
         mark = RAW if report.kind == "raw" else PRIVATE
         document.sections += classified(report, learner.fairness, mark, describe(learner).get("slack", 0.0))
     document.sections += [
-        _cost(fitted, promise),
+        DocumentSection("What was spent", text=[UNCHARGED if fitted.ledger is None else CHARGED]),
         promise_section(promise),
         public_section(promise, decides=False),
         unprotected_section(promise, decides=False),
@@ -101,35 +112,16 @@ def report_on_classifier(model: Any) -> Document:
 
 
 def _fitted(fitted: Any, learner: Any) -> DocumentSection:
-    rows = []
-    classes = getattr(fitted, "classes_", None)
-    if classes is not None:
-        rows.append(("labels", f"{classes[1]} (positive: accepted), {classes[0]}"))
-    if getattr(fitted, "group_names_", None):
+    other, positive = fitted.classes_
+    rows = [("labels", f"{positive} (positive: accepted), {other}")]
+    if fitted.group_names_:
         rows.append(("groups", ", ".join(map(str, fitted.group_names_))))
     if learner.fairness:
         rows.append(("to be equal between groups", Notion.of(learner.fairness).words))
     if awareness := describe(learner).get("awareness"):
         blind = awareness == "blind"
         rows.append(("the rule, when it decides", "does not read the group" if blind else "reads the group"))
-    return DocumentSection("What was fitted", grids=[TextGrid(("", ""), tuple(rows))] if rows else [])
-
-
-def _cost(fitted: Any, promise: Guarantee | None) -> DocumentSection:
-    section = DocumentSection("What was spent")
-    if promise is None:
-        section.text.append("Nothing: there is no privacy promise that could cost anything.")
-    elif getattr(fitted, "ledger", None) is None:
-        section.text.append(
-            "The fit was not charged to a ledger. The promise below counts the fits of this estimator and its copies "
-            "that are known; whether the same people were used elsewhere does not show here."
-        )
-    else:
-        section.text.append(
-            "The fit was charged to a ledger before noise met the data. All fits of that ledger together, and what is "
-            "left, are in its own report: fairveil report LEDGER."
-        )
-    return section
+    return DocumentSection("What was fitted", grids=[TextGrid(("", ""), tuple(rows))])
 
 
 def classified(found: Mapping[str, Any], fairness: str, mark: str, slack: float = 0.0) -> list[DocumentSection]:

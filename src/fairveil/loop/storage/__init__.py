@@ -1,18 +1,32 @@
 """Where loops are kept: SQLite in a file, or PostgreSQL; a few dozen statements, no mapper between.
 
-Tables are made by numbered migrations, applied in order inside a transaction; the version is kept in ``meta``.
+Tables are made by numbered migrations, applied in order inside a transaction; the version is kept in ``meta``, beside
+what else a store knows of itself.
 """
 
 from __future__ import annotations
 
 import re
+from functools import cache
 from importlib import resources
 from pathlib import Path
 
 from fairveil.errors import SpecError
-from fairveil.loop.storage.driver import Driver, Transaction, note, noted
+from fairveil.loop.storage.driver import Driver, Transaction, adding, note, noted, saving
 
-__all__ = ["Driver", "Transaction", "bring_up_to_date", "driver_of", "note", "noted", "version_of"]
+__all__ = [
+    "Driver",
+    "Transaction",
+    "adding",
+    "bring_up_to_date",
+    "driver_of",
+    "latest_moment",
+    "note",
+    "noted",
+    "ready_mark",
+    "saving",
+    "version_of",
+]
 
 
 NOTED = "index:"
@@ -39,6 +53,7 @@ def driver_of(url: str) -> Driver:
     )
 
 
+@cache
 def steps(dialect: str) -> dict[int, str]:
     """The statements of every version, for one database."""
     found = {}
@@ -114,3 +129,15 @@ def _make_indexes(driver: Driver) -> None:
         if driver.index(key.removeprefix(NOTED), statement):
             with driver.writing() as tx:
                 tx.execute("DELETE FROM meta WHERE key = ?", (key,))
+
+
+def latest_moment(tx: Transaction) -> int | None:
+    """The last moment that is stored: of a loop, or of a process that was ready."""
+    [(loops,)] = tx.execute("SELECT max(clock) FROM loops")
+    return max((one for one in (loops, ready_mark(tx)) if one is not None), default=None)
+
+
+def ready_mark(tx: Transaction) -> int | None:
+    """The moment that a process wrote which was ready last."""
+    found = noted(tx, "ready")
+    return None if found is None else int(found)

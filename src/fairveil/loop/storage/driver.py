@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -42,6 +43,24 @@ class Transaction(Protocol):
         """The row of a loop, which nobody else writes until the transaction ends; columns as in `STATUS`."""
 
 
+@cache
+def adding(table: str, columns: str) -> str:
+    """The statement that adds a row.
+
+    >>> adding("places", "loop, place")
+    'INSERT INTO places (loop, place) VALUES (?, ?)'
+    """
+    return f"INSERT INTO {table} ({columns}) VALUES ({', '.join('?' for _ in columns.split(','))})"
+
+
+@cache
+def saving(table: str, key: str, columns: str) -> str:
+    """The statement that puts a row in the place of the one that has its key."""
+    others = [name for name in columns.split(", ") if name not in key.split(", ")]
+    changed = ", ".join(f"{name} = excluded.{name}" for name in others)
+    return f"{adding(table, columns)} ON CONFLICT ({key}) DO UPDATE SET {changed}"
+
+
 def noted(tx: Transaction, key: str) -> str | None:
     """What a store has noted of itself under a key."""
     found = tx.execute("SELECT value FROM meta WHERE key = ?", (key,))
@@ -50,8 +69,7 @@ def noted(tx: Transaction, key: str) -> str | None:
 
 def note(tx: Transaction, key: str, value: str) -> None:
     """Note it in the place of what was there."""
-    statement = "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
-    tx.execute(statement, (key, value))
+    tx.execute(saving("meta", "key", "key, value"), (key, value))
 
 
 STATUS = (

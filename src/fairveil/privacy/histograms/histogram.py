@@ -21,7 +21,7 @@ from fairveil.fields import Delta, Epsilon, Positive, described
 from fairveil.privacy.calibration import ROUND_UP, Budget
 from fairveil.privacy.encodings import RowCode
 from fairveil.privacy.events import Event, ParallelEvent
-from fairveil.privacy.histograms import prefix, tree
+from fairveil.privacy.histograms import codes
 from fairveil.privacy.noise import MAX_SCALE, Noise
 from fairveil.privacy.stability import ROW, Chain, Clip, FanOut
 from fairveil.privacy.sums.base import State
@@ -171,8 +171,8 @@ class Histogram:
     @property
     def _code(self) -> RowCode:
         """A value as its column of the Toeplitz code."""
-        coefficients = prefix.bin_coefficients(self.bins).astype(np.float64)
-        return RowCode(float(np.linalg.norm(coefficients)), prefix.pair_sensitivity(self.bins))
+        coefficients = codes.bin_coefficients(self.bins).astype(np.float64)
+        return RowCode(float(np.linalg.norm(coefficients)), codes.pair_sensitivity(self.bins))
 
     @cached_property
     def _absent(self) -> float:
@@ -242,9 +242,9 @@ class Histogram:
         if self.bins == 1:
             relative = self._root
         elif self.method == "tree":
-            relative = tree.prefix_variance(self.bins, int(first), self._root)
+            relative = codes.prefix_variance(self.bins, int(first), self._root)
         else:
-            relative = prefix.bridge_variance(self.bins, int(first), self._root)
+            relative = codes.bridge_variance(self.bins, int(first), self._root)
         return math.ldexp(self.sigma, -self.grid_bits) * math.sqrt(relative)
 
     def start(self) -> State:
@@ -284,14 +284,14 @@ class Histogram:
         if self.bins == 1:
             return self._publish(total[:, None])
         if self.method == "toeplitz":
-            noisy = prefix.encode(units) + noise.gaussian(self.sigma, copies * self.bins).reshape(copies, -1)
-            return self._publish(np.diff(prefix.bridge(prefix.decode(noisy), total, self._root), prepend=0.0))
-        size = tree.tree_size(self.bins)
-        exact = tree.node_counts(np.concatenate([units, np.zeros(size - self.bins, np.int64)]))
+            noisy = codes.encode(units) + noise.gaussian(self.sigma, copies * self.bins).reshape(copies, -1)
+            return self._publish(np.diff(codes.bridge(codes.decode(noisy), total, self._root), prepend=0.0))
+        size = codes.tree_size(self.bins)
+        exact = codes.node_counts(np.concatenate([units, np.zeros(size - self.bins, np.int64)]))
         nodes = np.tile(exact, (copies, 1))
         nodes[:, 1] = total
         nodes[:, 2:] += noise.gaussian(self.sigma, copies * (2 * size - 2)).reshape(copies, -1)
-        return self._publish(tree.consistent_counts(nodes, self.bins, self._root))
+        return self._publish(codes.consistent_counts(nodes, self.bins, self._root))
 
     def _publish(self, units: Floats) -> Floats:
         return np.ldexp(np.asarray(units, np.float64), -self.grid_bits)
@@ -302,4 +302,4 @@ class Histogram:
 
     @cached_property
     def _weight(self) -> float:
-        return float(prefix.bin_coefficients(self.bins)[0]) if self.method == "toeplitz" else 1.0
+        return float(codes.bin_coefficients(self.bins)[0]) if self.method == "toeplitz" else 1.0

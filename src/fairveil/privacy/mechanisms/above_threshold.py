@@ -14,19 +14,16 @@ from fairveil.arrays import Ints
 from fairveil.configuration import configuration
 from fairveil.errors import HorizonError
 from fairveil.fields import Epsilon, Positive, described
-from fairveil.privacy.events import Event, PureEvent
-from fairveil.privacy.grid import float_above, grid_bits, to_units, units_above
-from fairveil.privacy.mechanisms.base import Mechanism, as_scores, as_vector
+from fairveil.privacy.grid import float_above, to_units, units_above
+from fairveil.privacy.mechanisms.base import OnFineGrid, as_scores, as_vector, in_blocks
 from fairveil.privacy.noise import Noise
 from fairveil.registry import register
 from fairveil.state import State
 
-_BLOCK = 2**20
-
 
 @register("mechanism", "above-threshold")
 @configuration
-class AboveThreshold(Mechanism):
+class AboveThreshold(OnFineGrid):
     """Find the first of a stream of queries that exceeds a public threshold, for the price of one.
 
     Guarantee: epsilon-DP (pure) for the stopping time, for any number of queries, chosen adaptively.
@@ -57,11 +54,6 @@ class AboveThreshold(Mechanism):
     )
 
     @cached_property
-    def bits(self) -> int:
-        """Queries are counted in units of 2^-bits."""
-        return grid_bits(self.sensitivity, Fraction(self.sensitivity) / Fraction(self.epsilon))
-
-    @cached_property
     def threshold_scale(self) -> float:
         return float_above(2 * units_above(self.sensitivity, self.bits) / Fraction(self.epsilon))
 
@@ -69,9 +61,6 @@ class AboveThreshold(Mechanism):
     def query_scale(self) -> float:
         factor = 2 if self.monotone else 4
         return float_above(factor * units_above(self.sensitivity, self.bits) / Fraction(self.epsilon))
-
-    def event(self) -> Event:
-        return PureEvent(self.epsilon)
 
     def start(self, noise: Noise) -> State:
         """Draw the noisy threshold, once."""
@@ -91,12 +80,11 @@ class AboveThreshold(Mechanism):
     def releases(self, value: ArrayLike, noise: Noise, count: int) -> Ints:
         """For each release the index of the first query above, or the number of queries if none is."""
         units = to_units(as_scores(value), self.bits)
-        stops = np.zeros(count, np.int64)
-        step = max(1, _BLOCK // len(units))
-        for start in range(0, count, step):
-            size = min(count, start + step) - start
+
+        def stops(size: int) -> Ints:
             limits = to_units(self.threshold, self.bits) + noise.laplace(self.threshold_scale, size)
             drawn = noise.laplace(self.query_scale, size * len(units)).reshape(size, len(units))
             above = units + drawn >= limits[:, None]
-            stops[start : start + size] = np.where(above.any(1), above.argmax(1), len(units))
-        return stops
+            return np.where(above.any(1), above.argmax(1), len(units))
+
+        return in_blocks(stops, count, len(units))

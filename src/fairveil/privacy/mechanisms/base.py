@@ -1,14 +1,16 @@
 """What every mechanism has: a sensitivity, an event, a guarantee, and one release.
 
-`Selection` is what the three selection mechanisms share: scores on an integer grid and an integer scale.
+`PureMechanism` and `OnFineGrid` are what most of them share; `Selection` is what the three selection mechanisms
+share: scores on an integer grid and an integer scale.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,11 +24,23 @@ from fairveil.privacy.grid import LARGEST_UNIT, grid_bits, to_units, units_above
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise
 
+BLOCK = 2**20
+"""Numbers that are drawn at once."""
+LOCAL = {"model": "local", "neighbours": "any-two-inputs"}
+"""What a promise says where each person draws for themselves, beside its unit."""
+
 
 class Mechanism(ABC):
     """Public configuration of one release. The sensitivity and the budget fix the noise; nobody passes a scale."""
 
     name: str = ""
+    facts: ClassVar[dict[str, Any]] = {
+        "model": "global",
+        "unit": "one person's contribution to the value",
+        "neighbours": "replace-row",
+        "notes": ("holds for every neighbouring relation under which the stated sensitivity is a bound",),
+    }
+    """What the promise says beside its numbers."""
 
     @abstractmethod
     def event(self) -> Event:
@@ -35,18 +49,12 @@ class Mechanism(ABC):
     def guarantee(self) -> Guarantee | None:
         """The promise for one release, read off the event."""
         event = self.event()
-        facts: dict[str, Any] = {
-            "model": "global",
-            "unit": "one person's contribution to the value",
-            "neighbours": "replace-row",
-            "notes": ("holds for every neighbouring relation under which the stated sensitivity is a bound",),
-        }
         if isinstance(event, PureEvent | BoundedRangeEvent):
-            return Guarantee.pure(event.epsilon, **facts)
+            return Guarantee.pure(event.epsilon, **self.facts)
         if isinstance(event, ApproximateEvent):
-            return Guarantee.approximate(event.epsilon, event.delta, **facts)
+            return Guarantee.approximate(event.epsilon, event.delta, **self.facts)
         if isinstance(event, ZcdpEvent):
-            return Guarantee.zcdp(event.rho, 1e-5, **facts)
+            return Guarantee.zcdp(event.rho, 1e-5, **self.facts)
         return None
 
     def release(self, value: Any, noise: Noise) -> Any:
@@ -59,6 +67,33 @@ class Mechanism(ABC):
 
         Each of them costs one event.
         """
+
+
+class PureMechanism(Mechanism):
+    """A mechanism whose whole budget is its ``epsilon``."""
+
+    epsilon: Epsilon
+
+    def event(self) -> Event:
+        return PureEvent(self.epsilon)
+
+
+class OnFineGrid(PureMechanism):
+    """A pure mechanism for real numbers, which are put on a fine integer grid before noise meets them."""
+
+    sensitivity: Positive
+
+    @cached_property
+    def bits(self) -> int:
+        """The grid has units of 2^-bits."""
+        return grid_bits(self.sensitivity, Fraction(self.sensitivity) / Fraction(self.epsilon))
+
+
+def in_blocks(draw: Callable[[int], Ints], count: int, width: int) -> Ints:
+    """``count`` picks among ``width`` numbers each, drawn so many at once that memory stays bounded."""
+    step = max(1, BLOCK // width)
+    parts = [draw(min(step, count - start)) for start in range(0, count, step)]
+    return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
 def as_vector(value: ArrayLike, dimension: int) -> Floats:
@@ -105,7 +140,7 @@ def shaped(rows: NDArray[Any], value: ArrayLike) -> NDArray[Any]:
 
 
 @configuration
-class Selection(Mechanism):
+class Selection(OnFineGrid):
     """Base of mechanisms that pick one of several candidates with a high score.
 
     Scores are rounded toward zero to a grid on which both the sensitivity and the scale are at least 2^20 units;
@@ -124,11 +159,6 @@ class Selection(Mechanism):
         # changing one record moves every score by up to the sensitivity, and the best one the other way;
         # monotone scores all move in one direction, so the gap to the best moves by one sensitivity only
         return 1 if self.monotone else 2
-
-    @cached_property
-    def bits(self) -> int:
-        """Scores are counted in units of 2^-bits."""
-        return grid_bits(self.sensitivity, Fraction(self.sensitivity) / Fraction(self.epsilon))
 
     @cached_property
     def scale_units(self) -> int:

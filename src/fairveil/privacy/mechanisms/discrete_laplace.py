@@ -12,16 +12,15 @@ from numpy.typing import ArrayLike
 from fairveil.arrays import Floats, Ints
 from fairveil.configuration import configuration
 from fairveil.fields import Count, Epsilon, described
-from fairveil.privacy.events import Event, PureEvent
 from fairveil.privacy.grid import float_above
-from fairveil.privacy.mechanisms.base import Mechanism, as_integers, shaped
+from fairveil.privacy.mechanisms.base import PureMechanism, as_integers, shaped
 from fairveil.privacy.noise import Noise
 from fairveil.registry import register
 
 
 @register("mechanism", "discrete-laplace")
 @configuration
-class DiscreteLaplace(Mechanism):
+class DiscreteLaplace(PureMechanism):
     """Add two-sided geometric noise to an integer or a vector of integers.
 
     Guarantee: epsilon-DP (pure) for every two inputs whose values differ by at most ``sensitivity`` in the l1 norm.
@@ -51,9 +50,6 @@ class DiscreteLaplace(Mechanism):
     def probability(self, z: ArrayLike) -> Floats:
         """P(noise = z) = tanh(1/(2s)) exp(-|z|/s)."""
         return math.tanh(1 / (2 * self.scale)) * np.exp(-np.abs(np.asarray(z, np.float64)) / self.scale)
-
-    def event(self) -> Event:
-        return PureEvent(self.epsilon)
 
     def releases(self, value: ArrayLike, noise: Noise, count: int) -> Ints:
         drawn = noise.laplace(self.scale, count * self.dimension).reshape(count, self.dimension)

@@ -23,7 +23,8 @@ from fairveil.registry import register
 
 RESERVE = 1e-4
 """Share of delta that is set aside for the grid."""
-_FINENESS = 26
+FINENESS = 26
+"""Noise measures at least 2^26 grid units."""
 
 
 class GridNoise(NamedTuple):
@@ -99,15 +100,7 @@ class Gaussian(Mechanism):
         epsilon = gdp_epsilon(plan.mu, delta * (1 - RESERVE)) if self.epsilon is None else self.epsilon
         if _log_loss(epsilon, self.dimension) - 2 * math.log(plan.sigma_units) > math.log(RESERVE * delta):
             epsilon = zcdp_epsilon(plan.mu**2 / 2, delta)
-        return Guarantee.gaussian(
-            plan.mu,
-            delta,
-            epsilon=epsilon,
-            model="global",
-            unit="one person's contribution to the value",
-            neighbours="replace-row",
-            notes=("holds for every neighbouring relation under which the stated sensitivity is a bound",),
-        )
+        return Guarantee.gaussian(plan.mu, delta, epsilon=epsilon, **self.facts)
 
     def releases(self, value: ArrayLike, noise: Noise, count: int) -> Floats:
         vector = as_vector(value, self.dimension)
@@ -121,14 +114,19 @@ def _log_loss(epsilon: float, dimension: int) -> float:
     return math.log(GRID_CONSTANT * dimension) + epsilon + math.log1p(math.exp(-epsilon))
 
 
+def fineness_for(epsilon: float, delta: float, draws: int) -> int:
+    """How many bits fine noise has to be, so that the grid of so many draws adds less than `RESERVE` to delta."""
+    loss = _log_loss(epsilon, draws) - math.log(RESERVE * delta)
+    return max(FINENESS, math.ceil(loss / math.log(4.0)))
+
+
 @lru_cache(maxsize=1024)
 def _plan(
     sensitivity: float, epsilon: float | None, delta: float | None, mu: float | None, dimension: int
 ) -> GridNoise:
-    fineness = _FINENESS
+    fineness = FINENESS
     if mu is None and epsilon is not None and delta is not None:
-        loss = _log_loss(epsilon, dimension) - math.log(RESERVE * delta)
-        fineness = max(fineness, math.ceil(loss / math.log(4.0)))
+        fineness = fineness_for(epsilon, delta, dimension)
         mu = gdp_mu(epsilon, delta * (1 - RESERVE))
     budget = Fraction(mu or 0.0)
     bits = max(grid_bits(sensitivity), grid_bits(Fraction(sensitivity) / budget, fineness=fineness))

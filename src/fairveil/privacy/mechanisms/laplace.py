@@ -13,16 +13,15 @@ from fairveil.arrays import Floats
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
 from fairveil.fields import Count, Epsilon, Positive, described
-from fairveil.privacy.events import Event, PureEvent
-from fairveil.privacy.grid import float_above, from_units, grid_bits, to_units, units_above
-from fairveil.privacy.mechanisms.base import Mechanism, as_vector, shaped
+from fairveil.privacy.grid import float_above, from_units, to_units, units_above
+from fairveil.privacy.mechanisms.base import OnFineGrid, as_vector, shaped
 from fairveil.privacy.noise import Noise
 from fairveil.registry import register
 
 
 @register("mechanism", "laplace")
 @configuration
-class Laplace(Mechanism):
+class Laplace(OnFineGrid):
     """Add Laplace noise to a real value or vector whose l1 sensitivity is bounded.
 
     Guarantee: epsilon-DP (pure) for every two inputs whose values differ by at most ``sensitivity`` in the l1 norm.
@@ -50,18 +49,9 @@ class Laplace(Mechanism):
     high: float | None = described("public upper end; values above are moved there", default=None)
 
     def __post_init__(self) -> None:
-        if (self.low is None) != (self.high is None) or (self.low is not None and not self.low < self.high):  # type: ignore[operator]
-            raise SpecError(
-                "the public range is not a range",
-                path="low",
-                given=(self.low, self.high),
-                allowed="low < high, or neither",
-            )
-
-    @cached_property
-    def bits(self) -> int:
-        """The grid has units of 2^-bits."""
-        return grid_bits(self.sensitivity, Fraction(self.sensitivity) / Fraction(self.epsilon))
+        ends = self.low, self.high
+        if ends != (None, None) and not (self.low is not None and self.high is not None and self.low < self.high):
+            raise SpecError("the public range is not a range", path="low", given=ends, allowed="low < high, or neither")
 
     @cached_property
     def sensitivity_units(self) -> int:
@@ -76,9 +66,6 @@ class Laplace(Mechanism):
         """Standard deviation of one coordinate, in the data's own units."""
         s = self.scale_units
         return math.ldexp(1 / (math.sqrt(2) * math.sinh(1 / (2 * s))), -self.bits)
-
-    def event(self) -> Event:
-        return PureEvent(self.epsilon)
 
     def releases(self, value: ArrayLike, noise: Noise, count: int) -> Floats:
         vector = as_vector(value, self.dimension)

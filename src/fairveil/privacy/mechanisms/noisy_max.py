@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from fairveil.arrays import Ints
 from fairveil.configuration import configuration
-from fairveil.privacy.events import Event, PureEvent
-from fairveil.privacy.mechanisms.base import Selection
+from fairveil.privacy.mechanisms.base import Selection, in_blocks
 from fairveil.privacy.noise import Noise
 from fairveil.registry import register
-
-_BLOCK = 2**20
 
 
 @register("mechanism", "report-noisy-max")
@@ -35,15 +31,11 @@ class ReportNoisyMax(Selection):
     Reference: Dwork and Roth 2014, section 3.3.
     """
 
-    def event(self) -> Event:
-        return PureEvent(self.epsilon)
-
     def releases(self, value: ArrayLike, noise: Noise, count: int) -> Ints:
         units = self._units(value)
-        picks = np.zeros(count, np.int64)
-        step = max(1, _BLOCK // len(units))
-        for start in range(0, count, step):
-            stop = min(count, start + step)
-            drawn = noise.laplace(float(self.scale_units), (stop - start) * len(units))
-            picks[start:stop] = (units + drawn.reshape(stop - start, len(units))).argmax(1)
-        return picks
+
+        def picks(size: int) -> Ints:
+            drawn = noise.laplace(float(self.scale_units), size * len(units))
+            return (units + drawn.reshape(size, len(units))).argmax(1)
+
+        return in_blocks(picks, count, len(units))

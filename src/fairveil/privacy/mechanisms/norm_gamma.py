@@ -14,20 +14,18 @@ from pydantic import Field, Strict
 from fairveil.arrays import Floats, Ints
 from fairveil.configuration import configuration
 from fairveil.fields import Epsilon, Positive, described
-from fairveil.privacy.events import Event, PureEvent
-from fairveil.privacy.grid import from_units, grid_bits, to_units, units_above
-from fairveil.privacy.mechanisms.base import Mechanism, as_vector, shaped
+from fairveil.privacy.grid import from_units, to_units, units_above
+from fairveil.privacy.mechanisms.base import BLOCK, OnFineGrid, as_vector, shaped
 from fairveil.privacy.noise import Noise
 from fairveil.registry import register
 
 LARGEST_DIMENSION = 24
 _PARTS = 16
-_BLOCK = 2**20
 
 
 @register("mechanism", "norm-gamma")
 @configuration
-class NormGamma(Mechanism):
+class NormGamma(OnFineGrid):
     """Add noise with density proportional to exp(-epsilon ||x|| / sensitivity) to a vector.
 
     Guarantee: epsilon-DP (pure) for every two inputs whose values differ by at most ``sensitivity`` in the l2 norm.
@@ -57,11 +55,6 @@ class NormGamma(Mechanism):
     )
 
     @cached_property
-    def bits(self) -> int:
-        """The grid has units of 2^-bits."""
-        return grid_bits(self.sensitivity, Fraction(self.sensitivity) / Fraction(self.epsilon))
-
-    @cached_property
     def scale_units(self) -> int:
         """a, a multiple of 16."""
         spread = units_above(self.sensitivity, self.bits) + _ceil_root(self.dimension) + 1
@@ -79,9 +72,6 @@ class NormGamma(Mechanism):
         sphere = math.log(2) + d / 2 * math.log(math.pi) - math.lgamma(d / 2)
         return math.exp(sphere + math.lgamma(d) - d * math.log(2 * _root_sixteenths(d) / _PARTS))
 
-    def event(self) -> Event:
-        return PureEvent(self.epsilon)
-
     def releases(self, value: ArrayLike, noise: Noise, count: int) -> Floats:
         units = to_units(as_vector(value, self.dimension), self.bits)
         return shaped(from_units(units + self._draw(noise, count), self.bits), value)
@@ -91,7 +81,7 @@ class NormGamma(Mechanism):
         drawn = np.zeros((count, self.dimension), np.int64)
         done = 0
         while done < count:
-            tries = min(math.ceil(1.1 * (count - done) / self.acceptance) + 1, max(1, _BLOCK // self.dimension))
+            tries = min(math.ceil(1.1 * (count - done) / self.acceptance) + 1, max(1, BLOCK // self.dimension))
             proposed = noise.laplace(scale // _PARTS * sixteenths, tries * self.dimension).reshape(
                 tries, self.dimension
             )

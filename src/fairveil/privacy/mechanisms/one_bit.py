@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,17 +12,15 @@ from numpy.typing import ArrayLike
 from fairveil.arrays import Floats, Ints
 from fairveil.configuration import configuration
 from fairveil.fields import Epsilon, described
-from fairveil.privacy.events import Event, PureEvent
 from fairveil.privacy.grid import COINS, clip_unit, keep_weight
-from fairveil.privacy.guarantee import Guarantee
-from fairveil.privacy.mechanisms.base import Mechanism
+from fairveil.privacy.mechanisms.base import LOCAL, PureMechanism
 from fairveil.privacy.noise import Noise
 from fairveil.registry import register
 
 
 @register("mechanism", "one-bit")
 @configuration
-class OneBit(Mechanism):
+class OneBit(PureMechanism):
     """Report x in [0, 1] as one random bit whose mean, decoded, is x.
 
     Guarantee: epsilon-DP (pure, local) for any two values of one person's input.
@@ -41,6 +39,7 @@ class OneBit(Mechanism):
     Reference: Warner 1965; Duchi, Jordan and Wainwright 2018.
     """
 
+    facts: ClassVar[dict[str, Any]] = {**LOCAL, "unit": "one person's value"}
     epsilon: Epsilon = described("budget of one report", example=1.0)
 
     @cached_property
@@ -57,12 +56,6 @@ class OneBit(Mechanism):
     def slope(self) -> float:
         """P(report = 1 | x = 1) - P(report = 1 | x = 0); the decoded report spans an interval of length 1/slope."""
         return (2 * keep_weight(self.epsilon) - COINS) / COINS
-
-    def event(self) -> Event:
-        return PureEvent(self.epsilon)
-
-    def guarantee(self) -> Guarantee:
-        return Guarantee.pure(self.epsilon, model="local", unit="one person's value", neighbours="any-two-inputs")
 
     def probability(self, x: ArrayLike) -> Any:
         """P(report = 1) as floats, for simulators that draw their own seeded coins."""

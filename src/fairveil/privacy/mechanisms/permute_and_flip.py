@@ -9,12 +9,9 @@ from numpy.typing import ArrayLike
 
 from fairveil.arrays import Floats, Ints
 from fairveil.configuration import configuration
-from fairveil.privacy.events import Event, PureEvent
-from fairveil.privacy.mechanisms.base import Selection
+from fairveil.privacy.mechanisms.base import Selection, in_blocks
 from fairveil.privacy.noise import Noise
 from fairveil.registry import register
-
-_BLOCK = 2**20
 
 
 @register("mechanism", "permute-and-flip")
@@ -36,9 +33,6 @@ class PermuteAndFlip(Selection):
     Reference: McKenna and Sheldon 2020; Ding et al. 2021.
     """
 
-    def event(self) -> Event:
-        return PureEvent(self.epsilon)
-
     def probabilities(self, scores: ArrayLike) -> Floats:
         """The law of the pick, as floats, by inclusion and exclusion over the other candidates (for small k)."""
         keep = np.exp(-self._gaps(scores) / self.scale_units)
@@ -52,9 +46,7 @@ class PermuteAndFlip(Selection):
 
     def releases(self, value: ArrayLike, noise: Noise, count: int) -> Ints:
         gaps = self._gaps(value)
-        step = max(1, _BLOCK // len(gaps))
-        parts = [self._block(gaps, noise, min(step, count - start)) for start in range(0, count, step)]
-        return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+        return in_blocks(lambda size: self._block(gaps, noise, size), count, len(gaps))
 
     def _block(self, gaps: Ints, noise: Noise, count: int) -> Ints:
         order = np.tile(np.arange(len(gaps)), (count, 1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,17 +14,15 @@ from fairveil.arrays import Floats, Ints
 from fairveil.configuration import configuration
 from fairveil.errors import InputError
 from fairveil.fields import Epsilon, described
-from fairveil.privacy.events import Event, PureEvent
 from fairveil.privacy.grid import COINS, exp_below
-from fairveil.privacy.guarantee import Guarantee
-from fairveil.privacy.mechanisms.base import Mechanism
+from fairveil.privacy.mechanisms.base import LOCAL, PureMechanism
 from fairveil.privacy.noise import Noise
 from fairveil.registry import register
 
 
 @register("mechanism", "randomized-response")
 @configuration
-class RandomizedResponse(Mechanism):
+class RandomizedResponse(PureMechanism):
     """Report a category truthfully with probability e^eps/(e^eps + k - 1), else one of the others.
 
     Guarantee: epsilon-DP (pure, local) for any two categories of one person.
@@ -43,6 +41,7 @@ class RandomizedResponse(Mechanism):
     Reference: Warner 1965; Kairouz, Bonawitz and Ramage 2016.
     """
 
+    facts: ClassVar[dict[str, Any]] = {**LOCAL, "unit": "one person's category"}
     categories: Annotated[int, Strict(), Field(ge=2, le=10**9)] = described("number of possible answers", example=2)
     epsilon: Epsilon = described("budget of one report", example=1.0)
 
@@ -65,12 +64,6 @@ class RandomizedResponse(Mechanism):
         """P(report = c) for each other category c."""
         truth, other = self.weights
         return other / (truth + (self.categories - 1) * other)
-
-    def event(self) -> Event:
-        return PureEvent(self.epsilon)
-
-    def guarantee(self) -> Guarantee:
-        return Guarantee.pure(self.epsilon, model="local", unit="one person's category", neighbours="any-two-inputs")
 
     def report(self, categories: ArrayLike, noise: Noise) -> Ints:
         """One report for every entry (one person each)."""

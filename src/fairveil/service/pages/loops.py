@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import quote
 
 from fairveil.errors import FairveilError
 from fairveil.loop.waiting import standing_words, whole
@@ -27,7 +26,7 @@ from fairveil.service.pages.verdicts import (
     weights_of,
 )
 from fairveil.service.pages.visit import Onward, Page, Visit
-from fairveil.service.pages.words import guarantee, rounded
+from fairveil.service.pages.words import guarantee, rounded, url
 from fairveil.service.routes import SLOW, route
 
 PATH = "/loops/{loop}"
@@ -140,14 +139,14 @@ def _priced(visit: Visit, form: dict[str, str]) -> Page:
 
 @route("GET", f"{PATH}/audits/{{audit}}", "public", "one audit", page=True)
 def audit(visit: Visit) -> Page:
-    made = visit.ask("GET", f"{visit.loop}/audits/{quote(visit.names[1], safe='')}")
+    made = visit.ask("GET", f"{visit.loop}/audits/{url(visit.names[1])}")
     return Page("audit.html", {"audit": made, "it": visit.ask("GET", visit.loop)})
 
 
 @route("POST", PATH, "operate", "what an operator does with a loop", page=True, deadline=SLOW)
 def act(visit: Visit) -> Page | Onward:
     form, loop = visit.form, visit.loop
-    done = f"/loops/{quote(visit.names[0], safe='')}"
+    done = f"/loops/{url(visit.names[0])}"
     what = form.get("do", "")
     try:
         if what == "mode":
@@ -155,7 +154,7 @@ def act(visit: Visit) -> Page | Onward:
             return Onward(done)
         if what == "release":
             made = visit.ask("POST", f"{loop}/releases", asked(form))
-            return Onward(f"{done}/releases/{quote(made['id'], safe='')}")
+            return Onward(f"{done}/releases/{url(made['id'])}")
         if what == "price":
             return _priced(visit, form)
         if what == "erase":
@@ -165,9 +164,9 @@ def act(visit: Visit) -> Page | Onward:
             return draw(visit.without_form(), notice=words)
         if what == "audit":
             made = visit.ask("POST", f"{loop}/audits", {})
-            return Onward(f"{done}/audits/{quote(made['id'], safe='')}")
+            return Onward(f"{done}/audits/{url(made['id'])}")
         if what == "close-action":
-            visit.ask("DELETE", f"{loop}/actions/{quote(form.get('action', ''), safe='')}")
+            visit.ask("DELETE", f"{loop}/actions/{url(form.get('action', ''))}")
             return Onward(done)
         if what == "close":
             if form.get("sure") != visit.names[0]:

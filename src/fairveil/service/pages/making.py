@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote
 
 from fairveil.errors import FairveilError
 from fairveil.service.messages import Refused, of_error
 from fairveil.service.pages.entry import AGAIN
 from fairveil.service.pages.visit import Onward, Page, Visit
-from fairveil.service.pages.words import guarantee, rounded
+from fairveil.service.pages.words import guarantee, rounded, url
 from fairveil.service.routes import SLOW, route
 
 
@@ -239,7 +238,7 @@ def make(visit: Visit) -> Page | Onward:
             named = {**form, "name": form.get("name", "").strip() or "example"}
             return _page(job, form, _quoted(visit, job, named, strict=True))
         made = visit.ask("POST", "/v1/loops", {"name": "", **job.body(form)})
-        return Onward(f"/loops/{quote(made['name'], safe='')}")
+        return Onward(f"/loops/{url(made['name'])}")
     except (FairveilError, Refused) as error:
         problem = of_error(error)
         shown = {**problem, "field": job.field_of(problem["path"])}

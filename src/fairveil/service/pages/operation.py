@@ -4,7 +4,6 @@ what operators did."""
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import quote
 
 from fairveil.errors import FairveilError
 from fairveil.loop import listing, tokens, trail
@@ -14,7 +13,7 @@ from fairveil.loop.storage import Transaction
 from fairveil.loop.tokens import Token
 from fairveil.service.messages import Refused, of_error
 from fairveil.service.pages.visit import Onward, Page, Visit
-from fairveil.service.pages.words import rounded
+from fairveil.service.pages.words import rounded, url
 from fairveil.service.routes import route
 
 
@@ -100,14 +99,14 @@ ROWS = 50
 @route("GET", "/ledgers", "audit", "all ledgers", page=True)
 def ledgers(visit: Visit) -> Page:
     after = visit.query.get("after", "")
-    found = visit.ask("GET", f"/v1/ledgers?after={quote(after, safe='')}")["ledgers"]
+    found = visit.ask("GET", f"/v1/ledgers?after={url(after)}")["ledgers"]
     more = found[-1]["name"] if len(found) == listing.PAGE else None
     return Page("ledgers.html", {"rows": [_rounded(table) for table in found], "after": after, "more": more})
 
 
 @route("GET", "/ledgers/{ledger}", "audit", "one ledger", page=True)
 def ledger(visit: Visit) -> Page:
-    path = f"/v1/ledgers/{quote(visit.names[0], safe='')}"
+    path = f"/v1/ledgers/{url(visit.names[0])}"
     table = visit.ask("GET", path)
     proof = visit.ask("GET", f"{path}/verify")
     newest = -1 if proof["entries"] is None else proof["entries"] - 1 - ROWS
@@ -128,8 +127,7 @@ def ledger(visit: Visit) -> Page:
 
 @route("GET", "/trail", "audit", "what operators did", page=True)
 def what_was_done(visit: Visit) -> Page:
-    with visit.service.store.reading() as tx:
-        [(newest,)] = tx.execute("SELECT coalesce(max(seq), 0) FROM trail")
+    [(newest,)] = visit.service.store.read("SELECT coalesce(max(seq), 0) FROM trail")
     after = _after(visit, max(newest - ROWS, 0))
     rows = visit.ask("GET", f"/v1/trail?after={after}")["entries"][:ROWS]
     last = rows[-1]["seq"] if rows else after

@@ -7,7 +7,6 @@ import io
 import json
 import re
 from typing import Any
-from urllib.parse import quote
 
 from fairveil.loop.kept import TABLE, UNTIL
 from fairveil.loop.listing import PAGE as LISTED
@@ -25,7 +24,7 @@ from fairveil.service.pages.verdicts import (
     weights_of,
 )
 from fairveil.service.pages.visit import File, Onward, Page, Visit
-from fairveil.service.pages.words import amount, count, guarantee, listed
+from fairveil.service.pages.words import amount, count, guarantee, listed, url
 from fairveil.service.routes import route
 
 STATES = ("attention", "learning", "shadow", "frozen", "paused", "closed")
@@ -36,9 +35,9 @@ RELEASE = "/loops/{loop}/releases/{release}"
 def home(visit: Visit) -> Page | Onward:
     limited = visit.visitor.token.loop
     if limited is not None:
-        return Onward(f"/loops/{quote(limited, safe='')}")
+        return Onward(f"/loops/{url(limited)}")
     after = visit.query.get("after", "")
-    rows = [_row(table) for table in visit.ask("GET", f"/v1/loops?after={quote(after, safe='')}")["loops"]]
+    rows = [_row(table) for table in visit.ask("GET", f"/v1/loops?after={url(after)}")["loops"]]
     more = max((row["name"] for row in rows), default="") if len(rows) == LISTED else ""
     rows.sort(key=lambda row: (STATES.index(row["state"]) if row["state"] in STATES else 1, row["name"]))
     wanted = visit.query.get("state", "")
@@ -133,7 +132,7 @@ def reported(made: dict[str, Any]) -> dict[str, Any]:
 
 
 def _release(visit: Visit) -> dict[str, Any]:
-    found: dict[str, Any] = visit.ask("GET", f"{visit.loop}/releases/{quote(visit.names[1], safe='')}")
+    found: dict[str, Any] = visit.ask("GET", f"{visit.loop}/releases/{url(visit.names[1])}")
     return found
 
 
@@ -188,7 +187,7 @@ def streams(visit: Visit) -> Page:
 
 @route("GET", "/streams/{stream}", "public", "one private stream", page=True)
 def stream(visit: Visit) -> Page:
-    found = visit.ask("GET", f"/v1/streams/{quote(visit.names[0], safe='')}")
+    found = visit.ask("GET", f"/v1/streams/{url(visit.names[0])}")
     newest = [
         (line["at"], *(_value(line, name) for name in found["columns"]), line["status"]) for line in found["lines"]
     ]

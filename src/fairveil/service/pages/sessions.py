@@ -9,7 +9,7 @@ from http.cookies import CookieError, SimpleCookie
 
 from fairveil.loop import tokens
 from fairveil.loop.clock import SECOND
-from fairveil.loop.storage import Transaction
+from fairveil.loop.storage import Transaction, adding
 from fairveil.loop.tokens import Token
 from fairveil.service.messages import Scope, header
 from fairveil.service.settings import Settings
@@ -23,10 +23,7 @@ def begin(tx: Transaction, token: Token, now: int) -> str:
     """A new session; the text is for its cookie and cannot be read back. Sessions that are over are removed."""
     tx.execute("DELETE FROM sessions WHERE expires <= ?", (now,))
     text = secrets.token_urlsafe(32)
-    tx.execute(
-        "INSERT INTO sessions (hash, token, created, expires) VALUES (?, ?, ?, ?)",
-        (digest(text), token.id, now, now + LASTS * SECOND),
-    )
+    tx.execute(adding("sessions", "hash, token, created, expires"), (digest(text), token.id, now, now + LASTS * SECOND))
     return text
 
 

@@ -13,14 +13,14 @@ import logging
 from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, quote
+from urllib.parse import parse_qsl
 
 import jinja2
 
 from fairveil._version import __version__
 from fairveil.errors import FairveilError
 from fairveil.loop.tokens import Token
-from fairveil.service.messages import Receive, Refused, Scope, Send, header, of_error, read_body
+from fairveil.service.messages import Answer, Receive, Refused, Scope, Send, answer, header, of_error, read_body
 from fairveil.service.pages import sessions, words
 from fairveil.service.pages.visit import PEOPLE, Asking, File, Onward, Page, Visit, Visitor
 from fairveil.service.routes import Route, Router, loop_of
@@ -63,7 +63,7 @@ class Drawing:
         )
         made.filters |= {
             "amount": words.amount, "count": words.count, "moment": words.moment, "day": words.day, "span": words.span,
-            "url": lambda text: quote(text, safe=""), "labelled": words.labelled,
+            "url": words.url, "labelled": words.labelled,
         }  # fmt: skip
         made.globals |= {
             "asset": lambda name: f"/static/{name}?v={STATICS[name].mark}",
@@ -92,7 +92,6 @@ SAFE = {
     b"referrer-policy": b"same-origin",
     b"cache-control": b"no-store",
 }
-Written = tuple[int, list[tuple[bytes, bytes]], bytes]
 
 
 class Site:
@@ -119,12 +118,15 @@ class Site:
             if not isinstance(error, Refused | FairveilError):
                 log.error("request %s: %s", problem["request"], type(error).__name__)
             written = self._write(self._refused(problem, scope, form, visitor), visitor, scope)
-        return await _send(written, send), visitor.token
+        await answer(send, *written)
+        return written[0], visitor.token
 
     async def refuse(self, error: Exception, scope: Scope, send: Send) -> int:
         """A page for somebody who looked where there is none."""
         visitor = await self.service.aside(lambda: self.who(scope))
-        return await _send(self._write(self._refused(of_error(error), scope, {}, visitor), visitor, scope), send)
+        written = self._write(self._refused(of_error(error), scope, {}, visitor), visitor, scope)
+        await answer(send, *written)
+        return written[0]
 
     # Who -------------------------------------------------------------------------------------------------------------
 
@@ -170,7 +172,7 @@ class Site:
 
     # What ------------------------------------------------------------------------------------------------------------
 
-    def _written(self, route: Route, names: list[str], scope: Scope, form: dict[str, str], visitor: Visitor) -> Written:
+    def _written(self, route: Route, names: list[str], scope: Scope, form: dict[str, str], visitor: Visitor) -> Answer:
         self.admit(route, names, visitor)
         if route.method == "POST" and route.role != "none":
             given, wanted = form.pop("form", ""), self.service.store.keys.form(visitor.binding)
@@ -199,8 +201,7 @@ class Site:
 
     # How -------------------------------------------------------------------------------------------------------------
 
-    def _write(self, made: Page | Onward | File, visitor: Visitor, scope: Scope) -> Written:
-        """Status, headers and body."""
+    def _write(self, made: Page | Onward | File, visitor: Visitor, scope: Scope) -> Answer:
         headers = {**SAFE, **dict(made.headers)}
         status, body = 200, b""
         if isinstance(made, Onward):
@@ -216,14 +217,7 @@ class Site:
             reader = made.visitor or visitor
             csrf = self.service.store.keys.form(reader.binding)
             body = self.drawing.page(made, reader, csrf, made.path or scope["path"])
-        return status, [*headers.items(), (b"content-length", str(len(body)).encode())], body
-
-
-async def _send(written: Written, send: Send) -> int:
-    status, headers, body = written
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-    return status
+        return status, body, tuple(headers.items())
 
 
 def fields(body: bytes) -> dict[str, str]:

@@ -6,13 +6,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from fairveil.loop.public import PublicView
 from fairveil.loop.tokens import Token
 from fairveil.service.access import LISTS
 from fairveil.service.cold import HISTORY, STREAMS, Request
 from fairveil.service.messages import parse
+from fairveil.service.pages.words import url
 from fairveil.service.routes import Router, loop_of
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Visit:
 
     @property
     def loop(self) -> str:
-        return f"/v1/loops/{quote(self.names[0], safe='')}"
+        return f"/v1/loops/{url(self.names[0])}"
 
     @property
     def service(self) -> Service:

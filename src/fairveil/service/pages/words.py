@@ -1,9 +1,19 @@
-"""Numbers and times as people read them."""
+"""Numbers and times as people read them, and names in paths."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
+from urllib.parse import quote
+
+
+def url(name: str) -> str:
+    """A name as one part of a path.
+
+    >>> url("a/b c")
+    'a%2Fb%20c'
+    """
+    return quote(name, safe="")
 
 
 def amount(value: float | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from fairveil.configuration import configuration
 from fairveil.fields import described
@@ -33,11 +33,7 @@ class BaselineLaplace(PlainReleaser):
     kernel = staticmethod(show_plain)
     quick = staticmethod(step_plain)
 
-    @classmethod
-    def example(cls) -> Any:
-        return cls(epsilon=1.0, horizon=2)
-
     @property
     def quantile(self) -> float:
         """Of the Laplace law, in its own stds."""
-        return math.log(1 / (1 - self.interval)) / math.sqrt(2.0)
+        return self.laplace_reach / math.sqrt(2.0)

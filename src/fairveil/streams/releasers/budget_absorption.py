@@ -11,7 +11,6 @@ import numpy as np
 from fairveil.arrays import Floats, Ints
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
-from fairveil.privacy.events import Event, PureEvent
 from fairveil.privacy.grid import grid_bits, to_units, units_above
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import MAX_SCALE, Noise
@@ -22,14 +21,17 @@ from fairveil.streams.protocol import (
     MISSING,
     RELEASED,
     SEEN,
+    STATUS,
     TIME,
     USED,
     Quote,
+    Released,
     State,
     Track,
     join_tracks,
+    single_track,
 )
-from fairveil.streams.releasers.common_fields import StreamKeys
+from fairveil.streams.releasers.common_fields import PureStream
 
 VALUE, ERROR, SINCE, NULLIFIED, BUDGETS = 0, 1, 2, 3, 4
 """Places in the numbers: last publication (grid units), its noise scale, its release index, steps it used up after it.
@@ -39,7 +41,7 @@ The budgets of the last w publications follow.
 ROUND_UP = 1 + 1e-9
 
 
-class Publishing(StreamKeys):
+class Publishing(PureStream):
     """What BA and BD share: a noisy dissimilarity, and a publication when it exceeds the publication's own error."""
 
     real_time: ClassVar[bool] = True
@@ -51,7 +53,6 @@ class Publishing(StreamKeys):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check_pure()
         if self.unit == "event" or self.participation is not None or self.neighbours != "replace":
             raise SpecError("BA and BD protect windows of steps", path="unit", given=self.unit, allowed="window")
         if self.unit == "sequence" and self.horizon is None:
@@ -87,9 +88,6 @@ class Publishing(StreamKeys):
         numbers[SINCE] = -1.0
         return {"numbers": numbers, "counts": np.zeros(COUNTERS, np.int64), "raw": np.zeros(0)}
 
-    def check(self, state: State, values: Floats) -> None:
-        self.check_horizon(state, int((~np.isnan(values)).sum()))
-
     def advance(self, state: State, values: Floats, noise: Noise) -> Track:
         self.check(state, values)
         return join_tracks([self._one(state, float(value), noise) for value in values])
@@ -97,9 +95,7 @@ class Publishing(StreamKeys):
     def _one(self, state: State, value: float, noise: Noise) -> Track:
         if math.isnan(value):
             return self.replay(state, np.zeros(1, np.int64), np.array([MISSING]))
-        if self.range is not None:
-            value = min(max(value, self.range[0]), self.range[1])
-        z = int(to_units(value, self.bits))
+        z = int(to_units(self.in_range(value), self.bits))
         numbers, budget = state["numbers"], self.offered(state)
         error = self.scale_of(budget) if budget > 0 else math.inf
         apart = math.inf  # the first step always publishes
@@ -131,16 +127,10 @@ class Publishing(StreamKeys):
             counts[USED] += 1
         known = counts[SEEN] > 0
         value = math.ldexp(numbers[VALUE], -self.bits) if known else math.nan
-        reach = math.ldexp(numbers[ERROR], -self.bits) * math.log(1 / (1 - self.interval)) if known else math.nan
-        low, high = value - reach, value + reach
-        if self.nonnegative:
-            value, low, high = (number if math.isnan(number) else max(number, 0.0) for number in (value, low, high))
-        if self.round and known:
-            value, low, high = round(value), math.floor(low), math.ceil(high)
+        reach = math.ldexp(numbers[ERROR], -self.bits) * self.laplace_reach if known else math.nan
         plain = math.ldexp(units, -self.bits) if published else math.nan
-        shown = np.array([[value], [low], [high], [plain]])
-        where = np.array([[step], [status], [units]], np.int64)
-        return Track(where[0], shown[0], shown[1], shown[2], shown[3], where[1], where[2], where[1])
+        shown = self.as_asked(value, value - reach, value + reach)
+        return single_track(Released(step, *shown, plain, STATUS[status]), units)
 
     def note(self, state: State, budget: float) -> None:
         """Enter what this step spent on publication."""
@@ -150,17 +140,12 @@ class Publishing(StreamKeys):
             numbers[SINCE] = at
             numbers[NULLIFIED] = round(budget / (self._half / self.width)) - 1
 
-    def event(self) -> Event:
-        return PureEvent(float(self.epsilon or 0.0))
-
     def guarantee(self) -> Guarantee:
         return self.pure_guarantee("half of the budget measures how far the data moved, half publishes")
 
     def quote(self) -> Quote:
         """Of the first publication; later ones depend on how often the data move."""
-        std = math.sqrt(2.0) * math.ldexp(self.scale_of(self.offered(self.start())), -self.bits)
-        width = math.sqrt(2.0) * std * math.log(1 / (1 - self.interval))
-        return Quote(std, std, std, self.interval, width, (), self.guarantee().to_dict())
+        return self.quote_of(math.sqrt(2.0) * math.ldexp(self.scale_of(self.offered(self.start())), -self.bits))
 
 
 NOTHING = -(2**62)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import KW_ONLY
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import Strict
 
+from fairveil.arrays import Floats
 from fairveil.configuration import configuration
-from fairveil.errors import HorizonError, SpecError
+from fairveil.errors import HorizonError, PrivacyError, SpecError
 from fairveil.fields import Count, Delta, Epsilon, OpenUnit, Positive, described
-from fairveil.privacy.events import Event
+from fairveil.privacy.events import Event, PureEvent
 from fairveil.privacy.guarantee import Guarantee, Neighbours
 from fairveil.streams.noise_plan import StreamBudget
-from fairveil.streams.protocol import USED, Releaser, State
+from fairveil.streams.protocol import USED, Quote, Releaser, State
 
 DECLARED = "the sensitivity is declared: contributions must be bounded before they reach the stream"
 MISSING_IS_PUBLIC = "which steps are missing, and all times, must not depend on people's data"
@@ -161,16 +164,15 @@ class StreamKeys(Releaser):
     def check_horizon(self, state: State, more: int) -> None:
         """Refuse releases beyond the horizon, before anything is drawn."""
         if self.horizon is not None and int(state["counts"][USED]) + more > self.horizon:
-            raise HorizonError(
-                "the horizon is used up",
-                path="horizon",
-                given=self.horizon,
-                allowed=f"{self.horizon} releases, {int(state['counts'][USED])} were made",
-                fix="what was released stays; a longer stream needs a new budget",
-            )
+            raise used_up(self.horizon, f"{self.horizon} releases, {int(state['counts'][USED])} were made")
 
     def pure_guarantee(self, *notes: str, established: bool = True) -> Guarantee:
         return Guarantee.pure(float(self.epsilon or 0.0), **self.facts(*notes, established=established))
+
+    @property
+    def laplace_reach(self) -> float:
+        """Half the width of an interval, in scales of Laplace noise."""
+        return math.log(1 / (1 - self.interval))
 
     def check_pure(self) -> None:
         """Pure releasers take epsilon and nothing else."""
@@ -184,3 +186,45 @@ class StreamKeys(Releaser):
 
     def event(self) -> Event:
         raise NotImplementedError
+
+
+class PureStream(StreamKeys):
+    """What releasers share that take values one by one and spend a pure epsilon where and when they choose."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_pure()
+
+    def check(self, state: State, values: Floats) -> None:
+        self.check_horizon(state, int((~np.isnan(values)).sum()))
+
+    def event(self) -> Event:
+        return PureEvent(float(self.epsilon or 0.0))
+
+    def in_range(self, value: float) -> float:
+        """A value in the public range, where there is one."""
+        return value if self.range is None else min(max(value, self.range[0]), self.range[1])
+
+    def as_asked(self, value: float, low: float, high: float) -> tuple[float, float, float]:
+        """What is shown of a value and its interval: nothing below 0, or whole numbers, where the keys say so."""
+        if math.isnan(value):
+            return value, low, high
+        if self.nonnegative:
+            value, low, high = max(value, 0.0), max(low, 0.0), max(high, 0.0)
+        return (round(value), math.floor(low), math.ceil(high)) if self.round else (value, low, high)
+
+    def quote_of(self, std: float) -> Quote:
+        """Of Laplace noise with this std on every value."""
+        width = math.sqrt(2.0) * std * self.laplace_reach
+        return Quote(std, std, std, self.interval, width, (), self.guarantee().to_dict())
+
+
+def used_up(horizon: int, allowed: str) -> HorizonError:
+    """No release is left."""
+    fix = "what was released stays; a longer stream needs a new budget"
+    return HorizonError("the horizon is used up", path="horizon", given=horizon, allowed=allowed, fix=fix)
+
+
+def oracle_reads(key: str, fix: str) -> PrivacyError:
+    """A key that is chosen on the true error is for experiments alone."""
+    return PrivacyError("an oracle reads the data it releases", path=key, given="oracle", fix=fix)

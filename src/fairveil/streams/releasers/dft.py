@@ -11,7 +11,6 @@ from fairveil.arrays import Floats, Ints
 from fairveil.configuration import configuration
 from fairveil.errors import PrivacyError, SpecError
 from fairveil.fields import Count, described
-from fairveil.privacy.events import Event, PureEvent
 from fairveil.privacy.grid import from_units, grid_bits, to_units, units_above
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise
@@ -28,7 +27,7 @@ from fairveil.streams.protocol import (
     State,
     Track,
 )
-from fairveil.streams.releasers.common_fields import StreamKeys
+from fairveil.streams.releasers.common_fields import PureStream, oracle_reads
 
 
 def basis_size(length: int, frequencies: int) -> int:
@@ -109,7 +108,7 @@ SCALES: dict[str, Scale | PrintedScale] = {"sound": Scale(), "printed": PrintedS
 
 @register("releaser", "dft")
 @configuration
-class Dft(StreamKeys):
+class Dft(PureStream):
     """The lowest frequencies of the sequence with Laplace noise, transformed back.
 
     Guarantee: epsilon-DP (pure) for one person's whole sequence. In the real orthonormal basis 2 d - 1 coefficients
@@ -134,7 +133,6 @@ class Dft(StreamKeys):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check_pure()
         if self.horizon is None:
             raise self.need_horizon()
         if self.unit != "sequence" or self.participation is not None:
@@ -176,9 +174,8 @@ class Dft(StreamKeys):
 
     def check(self, state: State, values: Floats) -> None:
         if self.frequencies == "oracle":
-            fix = "give the number of frequencies"
-            raise PrivacyError("an oracle reads the data it releases", path="frequencies", given="oracle", fix=fix)
-        self.check_horizon(state, int((~np.isnan(values)).sum()))
+            raise oracle_reads("frequencies", "give the number of frequencies")
+        super().check(state, values)
 
     def advance(self, state: State, values: Floats, noise: Noise) -> Track:
         self.check(state, values)
@@ -195,10 +192,8 @@ class Dft(StreamKeys):
         counts[TIME] += 1
         if math.isnan(value):
             return (now, *self._shown(state, int(counts[SEEN]) - 1), math.nan, MISSING)
-        if self.range is not None:
-            value = min(max(value, self.range[0]), self.range[1])
         place = int(counts[USED]) % self.length
-        state["raw"][place], state["steps"][1, place] = value, now
+        state["raw"][place], state["steps"][1, place] = self.in_range(value), now
         counts[USED] += 1
         if place == self.length - 1 or counts[USED] == self.horizon:
             state["numbers"][:, : place + 1] = self._transformed(state["raw"][: place + 1], noise)
@@ -217,11 +212,8 @@ class Dft(StreamKeys):
         if at < 0:
             return math.nan, math.nan, math.nan
         value, std = state["numbers"][:, at % self.length].tolist()
-        reach = std / math.sqrt(2.0) * math.log(1 / (1 - self.interval))
-        low, high = value - reach, value + reach
-        if self.nonnegative:
-            value, low, high = max(value, 0.0), max(low, 0.0), max(high, 0.0)
-        return (round(value), math.floor(low), math.ceil(high)) if self.round else (value, low, high)
+        reach = std / math.sqrt(2.0) * self.laplace_reach
+        return self.as_asked(value, value - reach, value + reach)
 
     def _transformed(self, values: Floats, noise: Noise) -> Floats:
         """The private window, and the std of its noise."""
@@ -243,18 +235,13 @@ class Dft(StreamKeys):
     def replay(self, state: State, units: Ints, status: Ints) -> Track:
         raise PrivacyError("a window holds raw data and cannot be replayed", path="releaser", given="dft")
 
-    def event(self) -> Event:
-        return PureEvent(float(self.epsilon or 0.0))
-
     def guarantee(self) -> Guarantee:
         scale = SCALES[self.variant]
         return self.pure_guarantee(scale.note, established=scale.established)
 
     def quote(self) -> Quote:
         bits, scale = self._noise(self.length)
-        std = math.ldexp(scale, -bits) * math.sqrt(2 * self.coefficients(self.length) / self.length)
-        width = math.sqrt(2.0) * std * math.log(1 / (1 - self.interval))
-        return Quote(std, std, std, self.interval, width, (), self.guarantee().to_dict())
+        return self.quote_of(math.ldexp(scale, -bits) * math.sqrt(2 * self.coefficients(self.length) / self.length))
 
 
 _NOTHING = (-1.0, math.nan, math.nan, math.nan, math.nan, MISSING)

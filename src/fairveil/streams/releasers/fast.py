@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from fairveil.arrays import Floats
 from fairveil.compiling import njit
 from fairveil.configuration import configuration
-from fairveil.errors import PrivacyError, SpecError
+from fairveil.errors import SpecError
 from fairveil.fields import Count, Positive, described
 from fairveil.privacy.noise import Noise
 from fairveil.registry import register
 from fairveil.streams.filters.kernel import Memory, line_of, plain_release, shown, signal_of
 from fairveil.streams.protocol import MISSING, SEEN, TIME, USED, State, Track, join_tracks
+from fairveil.streams.releasers.common_fields import oracle_reads
 from fairveil.streams.releasers.plain_release import Law, PlainReleaser
 
 ESTIMATE, VARIANCE, INTERVAL, DUE, ERRORS = 0, 1, 2, 3, 4
@@ -122,10 +123,6 @@ class Fast(PlainReleaser):
             raise SpecError("there are fewer steps than samples", path="samples", given=self.samples)
         super().__post_init__()
 
-    @classmethod
-    def example(cls) -> Any:
-        return cls(epsilon=1.0, horizon=2)
-
     @property
     def steady(self) -> bool:
         return super().steady and self.samples is None and self.process_variance != "oracle"
@@ -151,8 +148,7 @@ class Fast(PlainReleaser):
 
     def advance(self, state: State, values: Floats, noise: Noise) -> Track:
         if self.process_variance == "oracle":
-            fix = "give a process variance"
-            raise PrivacyError("an oracle reads the data it releases", path="process_variance", given="oracle", fix=fix)
+            raise oracle_reads("process_variance", "give a process variance")
         if self.samples is None:
             return super().advance(state, values, noise)
         return join_tracks([self._sample(state, values[t : t + 1], noise) for t in range(len(values))])

@@ -77,6 +77,7 @@ class PlainReleaser(StreamKeys):
     schedule: str | dict[str, Any] = described("how the budget is spread over the steps", default="even")
 
     laws: ClassVar[tuple[str, ...]] = ("gaussian", "discrete-gaussian", "laplace", "binomial")
+    """Laws that it may have, its own one first."""
     kernel: ClassVar[Kernel]
     quick: ClassVar[Step | None] = None
     """The kernel for one value of a stream, see `fairveil.streams.filters.kernel`."""
@@ -91,6 +92,8 @@ class PlainReleaser(StreamKeys):
 
     @classmethod
     def example(cls) -> Any:
+        if cls.laws[0] == "laplace":
+            return cls(epsilon=1.0, horizon=2)
         return cls(epsilon=1.0, delta=1e-5, horizon=8)
 
     @property
@@ -186,7 +189,7 @@ class PlainReleaser(StreamKeys):
             return self.pure_guarantee()
         if self.law == "binomial":
             exact = "coins are counted by the exact composition of the Binomial law"
-            return Guarantee.approximate(float(self.epsilon or 0.0), float(self.delta or 0.0), **self.facts(exact))
+            return Guarantee.approximate(*self.budget.pair, **self.facts(exact))
         delta = 1e-5 if self.delta is None else self.delta
         facts = self.facts(*self._plan_notes())
         if self.epsilon is not None:

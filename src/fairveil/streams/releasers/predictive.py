@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field, Strict
@@ -12,7 +12,7 @@ from pydantic import Field, Strict
 from fairveil.arrays import Bools, Floats, Ints
 from fairveil.compiling import njit
 from fairveil.configuration import configuration
-from fairveil.errors import PrivacyError, SpecError, at
+from fairveil.errors import SpecError, at
 from fairveil.fields import Positive, described
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise
@@ -21,6 +21,7 @@ from fairveil.streams import budget_shares as sharing
 from fairveil.streams.budget_shares import Shares
 from fairveil.streams.noise_plan import NoisePlan, binomial_plan
 from fairveil.streams.protocol import MISSING, RELEASED, SEEN, TIME, USED, State, Track
+from fairveil.streams.releasers.common_fields import oracle_reads
 from fairveil.streams.releasers.plain_release import PlainReleaser
 from fairveil.streams.theory import exact_error, theorem10_error
 
@@ -146,7 +147,6 @@ class Predictive(PlainReleaser):
     known: dict[str, Any] | None = described("public numbers of the model, instead of estimates", default=None)
     positive_correlation: bool = described("whether neighbours in time are known to move together", default=True)
 
-    laws: ClassVar[tuple[str, ...]] = ("gaussian", "discrete-gaussian", "laplace", "binomial")
     kernel = staticmethod(mix_predictions)
 
     def __post_init__(self) -> None:
@@ -237,7 +237,7 @@ class Predictive(PlainReleaser):
         if self.law == "binomial" and self.variant == "printed":
             why = "integer noise on a weighted, fractional value leaves its fraction in sight (Theorem 9 fails)"
             facts = self.facts(why, established=self._weights == (1.0,))
-            return Guarantee.approximate(float(self.epsilon or 0.0), float(self.delta or 0.0), **facts)
+            return Guarantee.approximate(*self.budget.pair, **facts)
         return super().guarantee()
 
     @cached_property
@@ -261,9 +261,7 @@ class Predictive(PlainReleaser):
 
     def advance(self, state: State, values: Floats, noise: Noise) -> Track:
         if self.weight == "oracle":
-            raise PrivacyError(
-                "an oracle reads the data it releases", path="weight", given="oracle", fix="give a weight"
-            )
+            raise oracle_reads("weight", "give a weight")
         values = self._read(state, values)
         if self.law != "binomial" or self.variant != "printed":
             return super().advance(state, values, noise)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field, Strict
@@ -76,7 +76,6 @@ class PrivateKalman(PlainReleaser):
     forget: OpenUnit = described("how fast old values lose weight", default=0.999)
     first: Share = described("share of the budget for the first values", default=0.01)
 
-    laws: ClassVar[tuple[str, ...]] = ("gaussian", "discrete-gaussian", "laplace", "binomial")
     quick = staticmethod(step_bank)
 
     def __post_init__(self) -> None:

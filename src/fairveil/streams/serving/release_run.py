@@ -2,11 +2,19 @@
 
 After a stop the same command goes on: stored releases are replayed through the filter, the output is cut back to its
 last whole line and completed, rows that were released already are matched by their time, and nothing is drawn twice.
+
+In how many steps somebody was counted is raw data and lives as long as a process; a stream that goes on counts again
+from the beginning of its input. On another input, as the next file of a rotated log, everybody would be new. So a
+salted digest of what was read lies beside the ledger, its owner's alone, on disk before the release of these rows.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
+import os
+import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,14 +24,62 @@ import numpy as np
 
 from fairveil.arrays import Floats
 from fairveil.errors import HorizonError, InputError, LedgerError
+from fairveil.federated.journal import replace_file
 from fairveil.ledger import Ledger
 from fairveil.privacy.noise import Noise, SecureNoise, SeededNoise
 from fairveil.streams.columns import Columns, exact_limit
 from fairveil.streams.protocol import LOST, TIME, State, Track, join_tracks, single_track
-from fairveil.streams.serving.feed import Feed, Step
+from fairveil.streams.serving.feed import CHUNK, Feed, Lines, Step
 from fairveil.streams.serving.journal import MOST, Journal, check_real_time
 from fairveil.streams.serving.output import Layout, Output
-from fairveil.streams.serving.read_again import ReadAgain
+
+UNKNOWN = (
+    "not established: what was read before is not known any more, so somebody may have been counted in as many steps "
+    "again"
+)
+
+
+class ReadAgain:
+    """Rows of people that were read before, of one stream: the same when it goes on, or it does not go on.
+
+    ``known`` is False where a part of the stream was released without this record.
+    """
+
+    def __init__(self, ledger: Path, lines: Lines) -> None:
+        self.path, self.lines = Path(f"{ledger}.rows"), lines
+        self._salt, self.known = secrets.token_hex(16), True
+
+    def check(self) -> None:
+        """Refuse an input that does not begin as the one that was read."""
+        if not self.path.exists():
+            self.known = False
+            return
+        table: dict[str, Any] = json.loads(self.path.read_text())
+        self._salt, self.known = table["salt"], table["known"]
+        if self._salted(_beginning(self.lines.descriptor, table["bytes"])) != table["digest"]:
+            raise InputError(
+                "these are not the rows that were read before", path="in",
+                allowed="the same input, longer or as it was",
+                fix="put the parts of a rotated log together: who was counted before is known from the rows alone",
+            )  # fmt: skip
+
+    def keep(self) -> None:
+        """Put what was read so far on disk."""
+        table = {"salt": self._salt, "bytes": self.lines.read, "digest": self._salted(self.lines.digest())}
+        replace_file(self.path, json.dumps({**table, "known": self.known}).encode())
+
+    def _salted(self, digest: bytes) -> str:
+        return hashlib.blake2b(digest, key=bytes.fromhex(self._salt), digest_size=16).hexdigest()
+
+
+def _beginning(descriptor: int, size: int) -> bytes:
+    """The digest of so many bytes of a file; of all of it where it is shorter."""
+    found, place = hashlib.sha256(), 0
+    while place < size and (data := os.pread(descriptor, min(CHUNK, size - place), place)):
+        found.update(data)
+        place += len(data)
+    return found.digest()
+
 
 Hook = Callable[[str], None]
 
@@ -58,7 +114,8 @@ class ReleaseRun:
         self._output = Output(self.out, self.layout)
         limited = self.feed.people is not None and self.feed.people.participation is not None
         self._again = ReadAgain(self.ledger, self.feed.lines) if limited and self.ledger is not None else None
-        self._printed = 0
+        self.lines = 0
+        """Lines that stand in the output."""
         self.lost = 0
         self.clipped = 0
         self.opened = False
@@ -69,11 +126,6 @@ class ReleaseRun:
     def known(self) -> bool:
         """Whether everybody who was counted before is counted still."""
         return self._again is None or self._again.known
-
-    @property
-    def lines(self) -> int:
-        """Lines that stand in the output."""
-        return self._printed
 
     def interrupt(self) -> None:
         """Stop now, or, while steps are charged and not printed yet, as soon as they are."""
@@ -152,8 +204,8 @@ class ReleaseRun:
             if self._journal.step and self._again is not None:
                 self._again.check()
         self._old = self._stored_rows()
-        self._printed = len(written)
-        self.lost = _lost(self._old, [place for place in self._shown_places() if self._shown(place) < self._printed])
+        self.lines = len(written)
+        self.lost = _lost(self._old, [place for place in self._shown_places() if self._shown(place) < self.lines])
         if len(written) > self._step:
             raise LedgerError(
                 "the output has more lines than the ledger has steps",
@@ -191,8 +243,9 @@ class ReleaseRun:
         self._labels += [step.label for step in known]
         if known and len(self._labels) == self._known:
             self._repair()
-        for chunk in _chunks(fresh, min(self.batch, self._journal.most if self._journal is not None else MOST)):
-            self._release(chunk)
+        size = min(self.batch, self._journal.most if self._journal is not None else MOST)
+        for first in range(0, len(fresh), size):
+            self._release(fresh[first : first + size])
 
     @property
     def _known(self) -> int:
@@ -220,9 +273,9 @@ class ReleaseRun:
     def _print(self, tracks: list[Track]) -> None:
         """Print the steps that tracks are about, unless they are printed (a lag begins with none)."""
         steps = tracks[0].step.tolist()
-        fresh = [place for place, step in enumerate(steps) if step >= self._printed]
+        fresh = [place for place, step in enumerate(steps) if step >= self.lines]
         self._output.write([self._line(tracks, place) for place in fresh])
-        self._printed += len(fresh)
+        self.lines += len(fresh)
         self.lost += _lost(tracks, fresh)
 
     def _release(self, chunk: list[Step]) -> None:
@@ -284,8 +337,3 @@ def _values(steps: list[Step]) -> Floats:
 def _lost(tracks: list[Track], places: list[int]) -> int:
     """How many of these steps were charged and never stored."""
     return sum(any(track.status[place] == LOST for track in tracks) for place in places)
-
-
-def _chunks(steps: list[Step], size: int) -> Iterator[list[Step]]:
-    for first in range(0, len(steps), size):
-        yield steps[first : first + size]

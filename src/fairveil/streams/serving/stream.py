@@ -138,7 +138,7 @@ class Stream:
     def release(self, z: float | None) -> Released:
         """The private value of the next step; None where nothing was measured."""
         with self._turn:
-            if self._quick is not None and (shown := self._quick(z)) is not None:  # type: ignore[arg-type]
+            if self._quick is not None and (shown := self._quick(z)) is not None:
                 return shown
             return self._release([z])[0]
 
@@ -170,7 +170,7 @@ class Stream:
         if self._journal is not None:
             self._journal.close()
 
-    def _make_quick(self) -> Callable[[float], Released | None] | None:
+    def _make_quick(self) -> Callable[[float | None], Released | None] | None:
         one = self.releaser
         if not isinstance(one, PlainReleaser) or one.quick is None or not one.steady or one.behind > 0:
             return None
@@ -179,7 +179,7 @@ class Stream:
         return None if changed or whole else _quick_step(one, self.state, self.noise)
 
 
-def _quick_step(releaser: PlainReleaser, state: State, noise: Noise) -> Callable[[float], Released | None]:
+def _quick_step(releaser: PlainReleaser, state: State, noise: Noise) -> Callable[[float | None], Released | None]:
     """One step of a releaser with the same noise at every step, without arrays being made: the same numbers.
 
     None where the step is not of that kind (the first, a missing one, one to refuse): then there is the long way.
@@ -189,7 +189,7 @@ def _quick_step(releaser: PlainReleaser, state: State, noise: Noise) -> Callable
     assert run is not None
     given = (*releaser.memory_of(state), ahead.kept, _line(releaser).packed())
 
-    def step(z: float) -> Released | None:
+    def step(z: float | None) -> Released | None:
         if not isinstance(z, float):
             if type(z) is not int or abs(z) > EXACT:
                 return None

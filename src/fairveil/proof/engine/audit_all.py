@@ -23,12 +23,16 @@ from rich.table import Table
 
 from fairveil.cli import common
 from fairveil.errors import AuditViolation, SpecError
-from fairveil.proof.engine.everything import AuditEffort, Thing, Verdict, examine, things
+from fairveil.proof.engine.everything import DEEP, QUICK, USUAL, AuditEffort, Thing, Verdict, examine, things
 from fairveil.proof.engine.signature import Signature, difference, read, sign
+from fairveil.registry import register
+
+EFFORTS: dict[str, AuditEffort] = {effort.name: effort for effort in (QUICK, USUAL, DEEP)}
 
 
+@register("command", "audit-all")
 def audit_all(
-    effort: AuditEffort, noise: str, seed: int, workers: int, as_json: bool, repeat: int = 1, pages: Path | None = None
+    effort: str, noise: str, seed: int, workers: int, as_json: bool, repeat: int = 1, pages: Path | None = None
 ) -> None:
     """Examine every thing, print one row each, and fail when a claim is broken, a mutant escapes or one is left out.
 
@@ -41,7 +45,7 @@ def audit_all(
         listed, wrong = list(things()), list[str]()
     for turn in range(repeat):
         again = turn > 0
-        tried = replace(effort, factors=(), mutants=False, copies=False) if again else effort
+        tried = replace(EFFORTS[effort], factors=(), mutants=False, copies=False) if again else EFFORTS[effort]
         verdicts: list[Verdict] = []
         with Bar("audit all") as bar, spread_over(workers) as spread:
             bar.start(len(listed), 0)
@@ -58,7 +62,7 @@ def audit_all(
         else:
             show(verdicts, Console(), seed)
         if pages is not None and not again:
-            write_pages(pages, verdicts, effort.name, noise)
+            write_pages(pages, verdicts, effort, noise)
         wrong += [verdict.title for verdict in verdicts if not verdict.fine]
     if wrong:
         raise AuditViolation(
@@ -188,6 +192,7 @@ SIGNING = AuditEffort("signing", 1.0, (), mutants=True)
 SHORTEST = 20
 
 
+@register("command", "audit-sign")
 def audit_sign(page: str, why: str | None, folder: Path | None, seed: int, workers: int) -> None:
     """Sign one page by name, or with ``all`` those whose functions are not what was signed."""
     console = Console(soft_wrap=True)
