@@ -25,8 +25,7 @@ from delay import means_of, regrets
 from fairveil.bandits.environments.bernoulli import Bernoulli
 from fairveil.bandits.lateness import Lateness
 from fairveil.bandits.nash.private_nash import PrivateNash
-from fairveil.bandits.simulate import Case, Streams
-from fairveil.bandits.steps import walk
+from fairveil.bandits.simulate import Case, Streams, walk
 
 Line = tuple[str, float, float]
 """Words, what was measured, and its limit."""

@@ -20,8 +20,7 @@ from fairveil import compiling, plugins, registry
 from fairveil.bandits.environments.bernoulli import Bernoulli
 from fairveil.bandits.nash.index import explored, index, kept, taken
 from fairveil.bandits.nash.rounds import RoundSimulator
-from fairveil.bandits.simulate import Case, Streams
-from fairveil.bandits.steps import StepSimulator
+from fairveil.bandits.simulate import Case, StepSimulator, Streams
 
 SOURCES = Path(compiling.__file__).parent
 MOSS = '''

@@ -19,10 +19,10 @@ from fairveil.classify.perturbation import Perturbation
 from fairveil.privacy.conversions import gdp_epsilon
 from fairveil.privacy.mechanisms import Exponential
 from fairveil.proof.engine.everything import things
+from fairveil.proof.laws.algorithms import algorithm_costs
 from fairveil.proof.laws.costs import NO_EXACT_COST, learner_costs, releaser_costs
 from fairveil.proof.laws.fits import crowd, fitted, parts_of, total
 from fairveil.proof.laws.losses import binomial_loss, choice_loss, epsilon_at, gaussian_loss
-from fairveil.proof.laws.messages import algorithm_costs
 from fairveil.proof.laws.runs import policy_costs
 from fairveil.proof.mutants import Weakened, method
 from fairveil.streams.releasers.budget_absorption import BudgetAbsorption

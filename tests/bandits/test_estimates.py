@@ -10,8 +10,7 @@ from fairveil import registry
 from fairveil.bandits.estimates import Estimate, Estimates
 from fairveil.bandits.nash.optimism import Evidence, arm_intervals, block_looks, report_looks
 from fairveil.bandits.nash.private_nash import PrivateNash
-from fairveil.bandits.simulate import Streams
-from fairveil.bandits.steps import walk
+from fairveil.bandits.simulate import Streams, walk
 from fairveil.bandits.task import case_of
 from fairveil.errors import ContractError, InputError, PrivacyError
 from fairveil.proof.laws.policies import LAWS, fitting

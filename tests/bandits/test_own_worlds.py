@@ -12,8 +12,7 @@ from fairveil.bandits.environments.people import People
 from fairveil.bandits.environments.table import RecordedArms
 from fairveil.bandits.feedback import ARRIVALS_IN_WORDS
 from fairveil.bandits.protocol import Round
-from fairveil.bandits.simulate import Streams
-from fairveil.bandits.steps import walk
+from fairveil.bandits.simulate import Streams, walk
 from fairveil.configuration import configuration
 from fairveil.errors import ContractError, FairveilError, HorizonError, InputError, SpecError
 from fairveil.fields import Count, described

@@ -10,8 +10,7 @@ from fairveil import SeededNoise, registry
 from fairveil.bandits.facts import settled_table
 from fairveil.bandits.feedback import Lateness, Outstanding
 from fairveil.bandits.protocol import Feedback, Round
-from fairveil.bandits.simulate import Case, Streams
-from fairveil.bandits.steps import StepSimulator, play
+from fairveil.bandits.simulate import Case, StepSimulator, Streams, play
 from fairveil.proof import audit, find_pair
 
 MERITOCRATIC = {"name": "batched-private-fair-greedy", "epsilon": 5.0, "delta": 1e-5}

@@ -6,8 +6,7 @@ from fairveil import SeededNoise, ZeroNoise
 from fairveil.bandits.environments.base import Environment
 from fairveil.bandits.feedback import AT_ONCE, NEVER, Lateness
 from fairveil.bandits.protocol import Decision, Feedback, Policy
-from fairveil.bandits.simulate import Streams
-from fairveil.bandits.steps import walk
+from fairveil.bandits.simulate import Streams, walk
 from fairveil.randomness import generator
 
 

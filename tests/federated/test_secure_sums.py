@@ -10,7 +10,7 @@ import pytest
 from federations import EXPOSURE, host_of, keys, plan_of, run
 
 from fairveil.bandits.exposure import BatchedPrivFairx
-from fairveil.bandits.exposure.secure_agent import SecureAgent
+from fairveil.bandits.exposure.federation import SecureAgent
 from fairveil.consensus.private_admm import GradientLocal, PrivateAdmm
 from fairveil.errors import PrivacyError, SpecError
 from fairveil.federated import Coordinator, secure_sum

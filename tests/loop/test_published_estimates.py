@@ -5,8 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from fairveil import registry
-from fairveil.bandits.simulate import Streams
-from fairveil.bandits.steps import walk
+from fairveil.bandits.simulate import Streams, walk
 from fairveil.loop.public import _arms
 
 

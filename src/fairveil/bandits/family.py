@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairveil.arrays import Floats
-from fairveil.bandits.plans import TrialPlan
 from fairveil.bandits.protocol import Policy
-from fairveil.bandits.simulate import Case, Seen, Simulator, Streams
-from fairveil.bandits.steps import Step, StepSimulator
+from fairveil.bandits.quotes import TrialPlan
+from fairveil.bandits.simulate import Case, Seen, Simulator, Step, StepSimulator, Streams
 from fairveil.errors import SpecError
 from fairveil.state import State
 from fairveil.task import Part

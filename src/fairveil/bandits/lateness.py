@@ -199,7 +199,7 @@ class Lateness:
         """
         if self == AT_ONCE:
             return ""
-        laws = self.by_arm or (self.of_arm(0),)
+        laws = self.laws
         low, high = (f"{end:,.0f}" for end in (min(one.shortest for one in laws), max(one.longest for one in laws)))
         when = low if low == high else f"{low} to {high}"
         if not self.by_arm and self.law == "geometric":
@@ -212,14 +212,19 @@ class Lateness:
         return ", ".join([*parts, f"windows of {self.window:,}"])
 
     @property
+    def laws(self) -> tuple[Wait, ...]:
+        """One law an arm, or one for all."""
+        return self.by_arm or (self.of_arm(0),)
+
+    @property
     def usual(self) -> int:
         """Decisions that an answer takes on average, where it takes longest."""
-        return math.ceil(max(one.mean for one in self.by_arm or (self.of_arm(0),)))
+        return math.ceil(max(one.mean for one in self.laws))
 
     @property
     def shortest(self) -> int:
         """Decisions before which no answer comes."""
-        return math.floor(min(one.shortest for one in self.by_arm or (self.of_arm(0),)) * min(1.0, self.factor))
+        return math.floor(min(one.shortest for one in self.laws) * min(1.0, self.factor))
 
     @property
     def even(self) -> bool:

@@ -50,7 +50,7 @@ from fairveil.randomness import Generator
 from fairveil.state import State
 
 if TYPE_CHECKING:
-    from fairveil.bandits.plans import TrialPlan
+    from fairveil.bandits.quotes import TrialPlan
     from fairveil.bandits.simulate import Case, Simulator, Streams
 
 Clock = Literal["decided", "settled", "arrived"]

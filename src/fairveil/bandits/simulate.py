@@ -1,33 +1,37 @@
 """The one engine of all families: a case built once, one scheme of seeds, runs side by side, one loop over checkpoints.
 
 A family brings a tally and its metrics (`fairveil.bandits.family`); a policy may bring a compiled simulator. Everything
-else (plug-ins, secure noise, worlds without compiled laws) is played through `fairveil.bandits.steps`.
+else (plug-ins, secure noise, worlds without compiled laws) is played one round after the other through the protocol,
+with late or missing rewards: the compiled simulators of the families are fast twins of that loop.
 """
 
 from __future__ import annotations
 
+import heapq
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from fairveil import registry
 from fairveil.arrays import Floats
-from fairveil.bandits.feedback import AT_ONCE, Lateness
+from fairveil.bandits.environments.base import Environment
+from fairveil.bandits.feedback import AT_ONCE, NEVER, NOBODY, Lateness, Outstanding, hand_over
+from fairveil.bandits.protocol import Decision, Feedback, Policy, Report, Round
 from fairveil.privacy.noise import Noise, make_noise
 from fairveil.randomness import Generator, generator
 from fairveil.state import State
 from fairveil.task import Part, doing, threads
 
 if TYPE_CHECKING:
-    from fairveil.bandits.environments.base import Environment
     from fairveil.bandits.family import Family, Tally
-    from fairveil.bandits.protocol import Policy
 
 Seen = TypeVar("Seen")
 """What a family's tally takes of a stretch of rounds."""
+NOBODY_CHOSEN = Decision(NOBODY)
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,95 @@ class Simulator(ABC, Generic[Seen]):
     def uncertainty(self) -> Floats | None:
         """Standard deviation of what decisions are based on, from public numbers only; None where there is none."""
         return None
+
+
+# Steps ----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What happened in one round; ``state`` is the policy's state after it."""
+
+    round: Round
+    decision: Decision
+    reward: float
+    state: State
+    releases: int = 0
+    """Releases made until then."""
+
+
+def walk(
+    policy: Policy, environment: Environment, rounds: int, streams: Streams, lateness: Lateness = AT_ONCE
+) -> Iterator[Step]:
+    """Yield every round of one run in the world that the environment prepares for it: see `play`."""
+    return play(policy, environment.prepare(streams.world), rounds, streams, lateness)
+
+
+def play(
+    policy: Policy, place: Environment, rounds: int, streams: Streams, lateness: Lateness = AT_ONCE
+) -> Iterator[Step]:
+    """Yield every round of one run in a prepared world.
+
+    Rewards pass through ``policy.report`` when they are drawn (on the user's side), arrive after their delay, and reach
+    ``learn`` by the policy's clock; releases are made as soon as they are due.
+    """
+    world, noise = streams.world, streams.noise
+    outstanding = Outstanding(policy, lateness)
+    state = hand_over(policy, policy.start(), outstanding, noise)
+    under_way: list[tuple[int, int, Feedback | Report]] = []
+    for index in range(rounds):
+        state = policy.open(state, index, streams.explore)
+        shown = place.show(index, world)
+        if place.nobody(shown):
+            decision, reward = NOBODY_CHOSEN, 0.0
+        else:
+            decision = policy.decide(state, shown, streams.explore)
+            reward = place.reward(shown, decision.arm, world)
+        outstanding.decided(decision.arm, shown)
+        wait = place.wait(shown, decision.arm, lateness.given(reward), streams.arrivals)
+        if wait != NEVER and decision is not NOBODY_CHOSEN:
+            feedback = policy.report(Feedback(index, decision.arm, reward, shown), noise)
+            heapq.heappush(under_way, (index + wait, index, feedback))
+        while under_way and under_way[0][0] <= index:
+            outstanding.arrive(heapq.heappop(under_way)[2])
+        state = hand_over(policy, state, outstanding, noise)
+        yield Step(shown, decision, reward, state, outstanding.releases)
+
+
+class StepSimulator(Simulator[Any]):
+    """Any policy in any world through its step API: plug-ins, secure noise, the reference for compiled simulators."""
+
+    compiled = False
+
+    def __init__(self, case: Case, streams: Streams) -> None:
+        self.family, self.streams = case.family, streams
+        self.world = case.environment.stage(streams.world)
+        rounds = self.world.decisions(case.rounds)
+        self.steps: Iterator[Step] = play(case.policy, self.world, rounds, streams, case.lateness)
+        self.decided, self.state, self.seen = 0, State(), None
+        promise = case.policy.promise
+        self.spent = 0.0 if promise is None else promise.epsilon or 0.0
+
+    def advance(self, stop: int) -> Any:
+        until = self.world.decisions(stop)
+        self.world.draw_ahead(self.decided, until - self.decided, self.streams.world)
+        self.seen = self.family.seen(self.world, self._noted(until - self.decided), self.seen)
+        self.decided = until
+        return self.seen
+
+    def _noted(self, count: int) -> Iterator[Step]:
+        for step in islice(self.steps, count):
+            self.state, self.releases = step.state, self.family.releases(step)
+            yield step
+
+    def published(self) -> State:
+        return self.state
+
+    def belief(self) -> Floats | None:
+        return self.state.get("centre")
+
+
+# The loop -------------------------------------------------------------------------------------------------------------
 
 
 def start_run(case: Case, streams: Streams) -> Simulator[Any]:

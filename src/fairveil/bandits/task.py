@@ -117,24 +117,10 @@ class BanditTask(Task):
                     fix="leave delay and missing of the environment out",
                 )
             lateness.check(policy)
-            lateness.check_arms(getattr(environment, "arms", None) if environment.family == "nash" else None)
+            lateness.check_arms(environment.arms)
             spec["feedback"] = lateness.table()
-        if environment.recorded and model.noise == "secure" and model.runs > 1:
-            raise SpecError(
-                "runs on the same recorded people add up their budgets",
-                path="runs",
-                given=model.runs,
-                allowed="1 with secure noise",
-                fix="run once, or study many runs with noise = seeded",
-            )
-        if model.noise == "secure" and environment.drafted:
-            raise SpecError(
-                "the ranges and names of this spec are a draft that was read off the data",
-                path="environment.declared",
-                given="drafted",
-                allowed="public",
-                fix="replace them by what is known without the data, then declared = public",
-            )
+        if model.noise == "secure":
+            _check_secure(model, environment)
         family: Family[Any] = registry.get("family", environment.family)()
         case = Case(spec, with_ledger(policy, spec, environment.recorded), environment, family, lateness)
         spec |= family.check(case)
@@ -159,6 +145,26 @@ class BanditTask(Task):
             if guarantee is not None:
                 guarantee = replace(guarantee, notes=(*guarantee.notes, *case.environment.caveats, said))
         return Outcome(metrics, series, guarantee, simulated=case.spec["noise"] == "seeded")
+
+
+def _check_secure(model: BanditSpec, environment: Environment) -> None:
+    """Refuse what secure noise cannot stand for: runs that reuse people, and public numbers that are a draft."""
+    if environment.recorded and model.runs > 1:
+        raise SpecError(
+            "runs on the same recorded people add up their budgets",
+            path="runs",
+            given=model.runs,
+            allowed="1 with secure noise",
+            fix="run once, or study many runs with noise = seeded",
+        )
+    if environment.drafted:
+        raise SpecError(
+            "the ranges and names of this spec are a draft that was read off the data",
+            path="environment.declared",
+            given="drafted",
+            allowed="public",
+            fix="replace them by what is known without the data, then declared = public",
+        )
 
 
 def apart(metrics: dict[str, Any]) -> dict[str, Any]:

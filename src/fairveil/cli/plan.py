@@ -18,7 +18,7 @@ from fairveil.cli.common import AsJson, PluginFiles, folder_to_write, load_plugi
 from fairveil.errors import SpecError, did_you_mean
 
 if TYPE_CHECKING:
-    from fairveil.bandits.plans import TrialPlan
+    from fairveil.bandits.quotes import TrialPlan
 
 FILES = (".html", ".md", ".json")
 

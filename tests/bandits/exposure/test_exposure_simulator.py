@@ -19,8 +19,7 @@ from fairveil.bandits.exposure import (
 )
 from fairveil.bandits.exposure.family import ExposureFamily
 from fairveil.bandits.feedback import AT_ONCE, Lateness
-from fairveil.bandits.simulate import Case, Streams, simulate
-from fairveil.bandits.steps import walk
+from fairveil.bandits.simulate import Case, Streams, simulate, walk
 from fairveil.configuration import describe
 from fairveil.errors import HorizonError, InputError, SpecError
 from fairveil.fairness.exposure import fair_law

@@ -14,8 +14,7 @@ from fairveil.bandits.feedback import NEVER, Lateness
 from fairveil.bandits.meritocratic import BatchedPrivateFairGreedy, PrivateFairGreedy, Scaling
 from fairveil.bandits.meritocratic.estimate import believed_rows
 from fairveil.bandits.protocol import Block, Candidate, Feedback, Round
-from fairveil.bandits.simulate import Case, Streams, start_run
-from fairveil.bandits.steps import walk
+from fairveil.bandits.simulate import Case, Streams, start_run, walk
 from fairveil.errors import InputError, PrivacyError, SpecError
 from fairveil.privacy.conversions import gdp_delta
 from fairveil.privacy.noise import SeededNoise, ZeroNoise

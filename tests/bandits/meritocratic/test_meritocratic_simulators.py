@@ -10,8 +10,7 @@ from fairveil import registry
 from fairveil.bandits.facts import fitted
 from fairveil.bandits.feedback import AT_ONCE, Lateness
 from fairveil.bandits.meritocratic import BatchedPrivateFairGreedy, FairGreedy, PrivateFairGreedy
-from fairveil.bandits.simulate import Case, Streams, start_run
-from fairveil.bandits.steps import StepSimulator
+from fairveil.bandits.simulate import Case, StepSimulator, Streams, start_run
 from fairveil.errors import SpecError
 from fairveil.privacy.noise import SecureNoise, SeededNoise, ZeroNoise
 from fairveil.randomness import generator

@@ -16,8 +16,7 @@ from fairveil.bandits.nash.arrivals import CAP, retry
 from fairveil.bandits.nash.local_nash import LocalNash
 from fairveil.bandits.nash.private_nash import PrivateNash
 from fairveil.bandits.protocol import HEADER, Feedback, Round
-from fairveil.bandits.simulate import Case, Streams
-from fairveil.bandits.steps import StepSimulator, walk
+from fairveil.bandits.simulate import Case, StepSimulator, Streams, walk
 from fairveil.errors import InputError, PrivacyError, SpecError
 from fairveil.randomness import generator
 

@@ -13,8 +13,7 @@ from fairveil.bandits.nash.adap_ucb import AdapUcb
 from fairveil.bandits.nash.local_nash import LocalNash
 from fairveil.bandits.nash.private_nash import PrivateNash
 from fairveil.bandits.protocol import Feedback, Report, Round, settle
-from fairveil.bandits.simulate import Streams
-from fairveil.bandits.steps import walk
+from fairveil.bandits.simulate import Streams, walk
 from fairveil.errors import InputError, PrivacyError
 from fairveil.proof.laws.playing import Silent
 from fairveil.randomness import generator

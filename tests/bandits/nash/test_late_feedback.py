@@ -9,8 +9,7 @@ from fairveil.bandits.environments.bernoulli import Bernoulli
 from fairveil.bandits.feedback import NEVER, Lateness, Outstanding
 from fairveil.bandits.nash.private_nash import PrivateNash
 from fairveil.bandits.protocol import Feedback, Round
-from fairveil.bandits.simulate import Streams
-from fairveil.bandits.steps import walk
+from fairveil.bandits.simulate import Streams, walk
 from fairveil.errors import InputError, SpecError
 from fairveil.state import save_state
 

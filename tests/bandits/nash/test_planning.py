@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from fairveil import registry
 from fairveil.bandits.nash.planning import LONGEST, WALKED, guessed_world
 from fairveil.bandits.nash.private_nash import PrivateNash
-from fairveil.bandits.plans import chance
+from fairveil.bandits.quotes import chance
 from fairveil.bandits.simulate import Case, start_run
 from fairveil.cli import app
 from fairveil.errors import SpecError

@@ -22,8 +22,7 @@ from fairveil.bandits.nash.local_nash import LocalNash
 from fairveil.bandits.nash.ncb import Ncb, PrintedNcb
 from fairveil.bandits.nash.private_nash import PrivateNash
 from fairveil.bandits.nash.ucb import Ucb
-from fairveil.bandits.simulate import Case, Streams
-from fairveil.bandits.steps import StepSimulator
+from fairveil.bandits.simulate import Case, StepSimulator, Streams
 
 ROUNDS = 1500
 REWARDS = np.random.default_rng(3).random((ROUNDS, 6)) ** np.array([0.2, 0.5, 1.0, 2.0, 4.0, 0.3])

@@ -7,13 +7,11 @@ from fairveil import registry
 from fairveil.bandits.environments.arms import UNIT
 from fairveil.bandits.feedback import AT_ONCE, Lateness
 from fairveil.bandits.nash.adap_ucb import AdapUcb
-from fairveil.bandits.nash.following import NEVER, follow
 from fairveil.bandits.nash.planning import PlanQuestion, guessed_world
 from fairveil.bandits.nash.private_nash import PrivateNash
-from fairveil.bandits.nash.stopping import separated, separation, words
+from fairveil.bandits.nash.stopping import NEVER, follow, separated, separation, words
 from fairveil.bandits.protocol import HEADER
-from fairveil.bandits.simulate import Case, Streams
-from fairveil.bandits.steps import walk
+from fairveil.bandits.simulate import Case, Streams, walk
 from fairveil.errors import PrivacyError, SpecError
 
 PEOPLE = 20_000

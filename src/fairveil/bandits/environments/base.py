@@ -11,6 +11,7 @@ from fairveil.bandits.facts import Fact, horizon
 from fairveil.bandits.feedback import AT_ONCE, Lateness
 from fairveil.bandits.protocol import Round
 from fairveil.configuration import unless
+from fairveil.errors import HorizonError
 from fairveil.randomness import Generator
 
 
@@ -37,6 +38,8 @@ class Environment(ABC):
         """What the groups of its people are called where it has people in groups."""
         return ()
 
+    arms: Any = unless(None)
+    """Declared arms; None where the choices of a round are shown in it."""
     declared: Any = unless("public")
 
     @property
@@ -101,3 +104,15 @@ class Environment(ABC):
     def measured(self, counted: Mapping[str, Floats]) -> dict[str, Any]:
         """Metrics of its own, from what was counted in every run."""
         return {}
+
+
+def check_length(rows: str, rounds: int, most: int, otherwise: str) -> None:
+    """Refuse more rounds than recorded rows serve; ``otherwise``: the order in which they never end."""
+    if rounds > most:
+        raise HorizonError(
+            f"{rows} ends before the last round",
+            path="rounds",
+            given=rounds,
+            allowed=f"at most {most}",
+            fix=f'ask for fewer rounds, or order = "{otherwise}"',
+        )

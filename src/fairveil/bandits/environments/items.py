@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from fairveil.arrays import Floats, Ints
+from fairveil.bandits.environments.base import check_length
 from fairveil.bandits.environments.exposure import ExposureEnvironment
 from fairveil.bandits.facts import Assumed, Fact
 from fairveil.bandits.protocol import Candidate, Round
@@ -26,7 +27,7 @@ from fairveil.data.public_columns import (
     people_frame,
 )
 from fairveil.data.tables import TableField
-from fairveil.errors import HorizonError, SpecError
+from fairveil.errors import SpecError
 from fairveil.fields import Count, described
 from fairveil.randomness import Generator, generator
 from fairveil.registry import register
@@ -135,15 +136,8 @@ class Items(ExposureEnvironment):
         return 1.0
 
     def fits(self, rounds: int) -> None:
-        served = len(self.rewards) // self.actions // self.agents
-        if self.order == "file" and rounds > served:
-            raise HorizonError(
-                f"{self._frame.source} ends before the last round",
-                path="rounds",
-                given=rounds,
-                allowed=f"at most {served}",
-                fix='ask for fewer rounds, or order = "drawn"',
-            )
+        if self.order == "file":
+            check_length(self._frame.source, rounds, len(self.rewards) // self.actions // self.agents, "drawn")
 
     def prepare(self, rng: Generator) -> Items:
         """The same table with a seed of its own: which items a decision shows follows from it and its number."""

@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field, Strict
 
 from fairveil.arrays import Floats, Ints
-from fairveil.bandits.environments.base import Environment
+from fairveil.bandits.environments.base import Environment, check_length
 from fairveil.bandits.meritocratic.scaling import Schema
 from fairveil.bandits.meritocratic.world import Chunk, Pool, PoolEnvironment, Slots, round_of
 from fairveil.bandits.protocol import Round
@@ -232,14 +232,8 @@ class People(PoolEnvironment):
         return super().slots() if self.per_round is None else np.zeros(self.per_round, np.int64)
 
     def fits(self, rounds: int) -> None:
-        if self.order == "file" and rounds > len(self._file_rounds):
-            raise HorizonError(
-                f"{self._frame.source} ends before the last round",
-                path="rounds",
-                given=rounds,
-                allowed=f"at most {len(self._file_rounds)}",
-                fix='ask for fewer rounds, or order = "drawn"',
-            )
+        if self.order == "file":
+            check_length(self._frame.source, rounds, len(self._file_rounds), "drawn")
 
     @cached_property
     def _file_rounds(self) -> Ints:

@@ -10,10 +10,11 @@ import numpy as np
 
 from fairveil.arrays import Floats
 from fairveil.bandits.environments.arms import RECORDED, RESAMPLED, ArmEnvironment, Laws, make_laws
+from fairveil.bandits.environments.base import check_length
 from fairveil.configuration import configuration
 from fairveil.data.frames import Frame
 from fairveil.data.tables import TableField, read_frame
-from fairveil.errors import DataError, HorizonError, InputError, SpecError
+from fairveil.errors import DataError, InputError, SpecError
 from fairveil.fields import Count, Matrix, described
 from fairveil.registry import register
 
@@ -102,14 +103,8 @@ class RecordedArms(ArmEnvironment):
         return make_laws([kind] * rows.shape[1], blank, blank, blank, rows)
 
     def fits(self, rounds: int, strict: bool) -> None:
-        if self.order == "recorded" and rounds > len(self._raw):
-            raise HorizonError(
-                "the recorded table ends before the last round",
-                path="rounds",
-                given=rounds,
-                allowed=f"at most {len(self._raw)}",
-                fix='ask for fewer rounds, or order = "resampled"',
-            )
+        if self.order == "recorded":
+            check_length("the recorded table", rounds, len(self._raw), "resampled")
         if strict and ((self._raw < 0) | (self._raw > 1)).any():
             if self._frame is not None:
                 for name in self._frame.names:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fairveil.arrays import Floats
-from fairveil.bandits.exposure.belief import Quantiles, Radius, believe_plain, refresh, refresh_all
+from fairveil.bandits.exposure.belief import believe_plain, refresh, refresh_all
 from fairveil.bandits.exposure.kernel import (
     EXACT,
     Releases,
@@ -192,18 +192,7 @@ class ExposurePolicy(Setting):
         if self.times is None:
             return None
         times = np.array([time for time in self.times if time <= rounds], np.int64)
-        nothing, nobody = np.empty(0), np.empty(0, np.intp)
-        return Releases(
-            kind=EXACT,
-            times=times,
-            total=np.zeros((self.dimension + 1, self.dimension + 1)),
-            noise=np.empty((0, 0)),
-            first=nobody,
-            second=nobody,
-            spread=nothing,
-            radius=Radius(nothing, nothing, nothing, nothing, nothing),
-            quantiles=Quantiles(nothing, nothing),
-        )
+        return Releases(EXACT, times, np.zeros((self.dimension + 1, self.dimension + 1)))
 
     # Synchronisation ----------------------------------------------------------------------------------------------
 

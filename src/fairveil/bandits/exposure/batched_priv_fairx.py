@@ -165,12 +165,20 @@ class BatchedPrivFairx(PrivatePolicy):
         return max(self.syncs, 1)
 
     def guarantee(self) -> Guarantee:
-        return self.promised(
-            "released Gram matrices are turned into precisions direction by direction after the noise; directions "
-            "with an eigenvalue at or below zero carry none, so the result is positive definite",
-            "which rounds a batch holds follows from the schedule; that and the number of its rows are public",
-            *((SEATS,) if self.by_seat else ()),
-            *(self._secure_notes() if self.secure else ()),
+        return Guarantee.approximate(
+            self.epsilon,
+            self.delta,
+            model="federated",
+            unit="one interaction of one agent",
+            neighbours=self.neighbours,
+            notes=(
+                *self.notes(),
+                "released Gram matrices are turned into precisions direction by direction after the noise; directions "
+                "with an eigenvalue at or below zero carry none, so the result is positive definite",
+                "which rounds a batch holds follows from the schedule; that and the number of its rows are public",
+                *((SEATS,) if self.by_seat else ()),
+                *(self._secure_notes() if self.secure else ()),
+            ),
         )
 
     def _secure_notes(self) -> tuple[str, ...]:

@@ -13,8 +13,7 @@ from fairveil.bandits.exposure.private import PrivatePolicy
 from fairveil.bandits.exposure.simulate import no_sums
 from fairveil.bandits.family import Family, Series, Tally, curves, first_estimates, noted_estimates
 from fairveil.bandits.protocol import Policy
-from fairveil.bandits.simulate import Case, Simulator
-from fairveil.bandits.steps import Step
+from fairveil.bandits.simulate import Case, Simulator, Step
 from fairveil.errors import SpecError
 from fairveil.fairness.exposure import fair_law
 from fairveil.registry import register

@@ -18,6 +18,7 @@ from fairveil.bandits.exposure.belief import (
     BeliefFacts,
     Beliefs,
     Quantiles,
+    Radius,
     believe,
     believe_plain,
     refresh,
@@ -143,12 +144,12 @@ class Releases(NamedTuple):
     kind: int
     times: Ints
     total: Floats
-    noise: Floats
-    first: NDArray[np.intp]
-    second: NDArray[np.intp]
-    spread: Floats
-    radius: Any
-    quantiles: Quantiles
+    noise: Floats = np.empty((0, 0))
+    first: NDArray[np.intp] = np.empty(0, np.intp)
+    second: NDArray[np.intp] = np.empty(0, np.intp)
+    spread: Floats = np.empty(0)
+    radius: Any = Radius(*np.empty((5, 0)))
+    quantiles: Quantiles = Quantiles(np.empty(0), np.empty(0))
 
 
 class Scratch(NamedTuple):

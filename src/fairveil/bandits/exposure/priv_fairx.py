@@ -169,4 +169,11 @@ class PrivFairx(PrivFairxForm):
         )
 
     def guarantee(self) -> Guarantee:
-        return self.promised(self.definite_note())
+        return Guarantee.approximate(
+            self.epsilon,
+            self.delta,
+            model="federated",
+            unit="one interaction of one agent",
+            neighbours=self.neighbours,
+            notes=(*self.notes(), self.definite_note()),
+        )

@@ -26,7 +26,7 @@ from fairveil.federated import Form, Message
 from fairveil.federated.schedules import Determinant
 from fairveil.fields import Count, Delta, Epsilon, Positive, described
 from fairveil.privacy.events import Event
-from fairveil.privacy.guarantee import REFUSED, UNRELEASED, Guarantee, Neighbours
+from fairveil.privacy.guarantee import REFUSED, UNRELEASED, Neighbours
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums.base import RunningSum
 from fairveil.state import State, copy_state, nest, nested
@@ -144,17 +144,6 @@ class PrivatePolicy(ExposurePolicy):
         known += RADIUS_NAMES
         known += [] if self.uses_local else ["centre", "root", "start_det"]
         return (*known, *(f"{SUM}/{name}" for name in self.running.start() if name not in RAW))
-
-    def promised(self, *more: str) -> Guarantee:
-        """What (epsilon, delta) buys in a federation, with what else a policy has to say."""
-        return Guarantee.approximate(
-            self.epsilon,
-            self.delta,
-            model="federated",
-            unit="one interaction of one agent",
-            neighbours=self.neighbours,
-            notes=(*self.notes(), *more),
-        )
 
     # State --------------------------------------------------------------------------------------------------------
 

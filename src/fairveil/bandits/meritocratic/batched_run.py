@@ -13,11 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from fairveil.arrays import Floats, Ints
+from fairveil.bandits.feedback import NEVER, Lateness
 from fairveil.bandits.meritocratic.candidates import Rule, play_frozen, uniform_slots
-from fairveil.bandits.meritocratic.runner import Runner, Timetable
+from fairveil.bandits.meritocratic.runner import Runner
 from fairveil.bandits.meritocratic.world import Chunk
 from fairveil.bandits.protocol import Block, Policy
 from fairveil.bandits.simulate import Case, Streams
+from fairveil.randomness import Generator
 from fairveil.state import State
 
 
@@ -79,13 +81,39 @@ class Waiting(NamedTuple):
         return Taken(self.features[filled], self.group[filled], rounds, chosen, self.reward[known])
 
 
+class Times(NamedTuple):
+    """When the rounds of a chunk are answered and settled, counted in decided rounds."""
+
+    arrival: Ints
+    """-1 where no reward arrives inside the window."""
+    settles: Ints
+    default: float
+    """What a missing reward counts as; not a number where it is left out."""
+
+    def answers(self, chunk: Chunk, part: slice, slots: Ints) -> Floats:
+        """Rewards of the chosen slots as they will be handed over, not a number where there is none."""
+        reward = chunk.reward[part][np.arange(len(slots)), slots]
+        return np.where(self.arrival[part] >= 0, reward, self.default)
+
+
+def times_of(chunk: Chunk, lateness: Lateness, rng: Generator) -> Times:
+    """The times of these rounds, drawn as the step interface draws them: once for every chunk, in order."""
+    own = np.arange(chunk.first + 1, chunk.first + len(chunk) + 1)
+    waits = lateness.each_wait(len(chunk), rng)
+    answered = (waits != NEVER) & (chunk.group >= 0).any(axis=1)
+    over = own + lateness.window
+    settles = over if lateness.hidden else np.where(answered, own + waits, over)
+    default = lateness.default if lateness.treat == "default" else np.nan
+    return Times(np.where(answered, own + waits, -1), settles, default)
+
+
 class BatchedRunner(Runner):
     """Blocks of rounds through the same rows, sums, histograms and decision kernel as the step interface."""
 
     def __init__(self, policy: RulePolicy, case: Case, streams: Streams) -> None:
         super().__init__(case, streams)
         self.policy = policy
-        self.timetable = Timetable(case.lateness, streams.arrivals)
+        self.lateness = case.lateness
         self.state = policy.start()
         self.width = 0
         self.handed = 0
@@ -95,7 +123,7 @@ class BatchedRunner(Runner):
     def play(self, chunk: Chunk) -> tuple[Ints, Floats]:
         slots, estimates = np.zeros(len(chunk), np.int64), np.full(len(chunk), np.nan)
         self.width = chunk.features.shape[2]
-        times = self.timetable.of(chunk)
+        times = times_of(chunk, self.lateness, self.streams.arrivals)
         known = np.concatenate([self.settles, times.settles])
         self.settles = known if self.policy.by_seat else np.maximum.accumulate(known)
         now, stop = chunk.first, chunk.first + len(chunk)

@@ -16,8 +16,7 @@ from fairveil.bandits.estimates import number
 from fairveil.bandits.family import Family, Series, Tally, curves, first_estimates, noted_estimates, spread
 from fairveil.bandits.meritocratic.runner import Played, world_of
 from fairveil.bandits.meritocratic.world import Gallery, MeritocraticEnvironment
-from fairveil.bandits.simulate import Case, Simulator, Streams
-from fairveil.bandits.steps import Step
+from fairveil.bandits.simulate import Case, Simulator, Step, Streams
 from fairveil.fairness.groups import wilson
 from fairveil.fairness.ranks import fair_regret, parity_gap, within_group_correlation
 from fairveil.randomness import generator

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairveil.arrays import Floats, Ints
-from fairveil.bandits.feedback import AT_ONCE, NEVER, Lateness
+from fairveil.bandits.feedback import AT_ONCE
 from fairveil.bandits.meritocratic.candidates import best_rank, uniform_slot
 from fairveil.bandits.meritocratic.estimate import add_outer, unpack_symmetric, weights_of
 from fairveil.bandits.meritocratic.halved_history import UNIFORM_ROUNDS, HalvedHistory, estimated_rank
@@ -25,7 +25,6 @@ from fairveil.bandits.simulate import Case, Simulator, Streams
 from fairveil.compiling import njit
 from fairveil.errors import HorizonError, SpecError
 from fairveil.privacy.noise import Noise
-from fairveil.randomness import Generator
 
 
 class Played(NamedTuple):
@@ -60,38 +59,6 @@ def world_of(case: Case) -> MeritocraticEnvironment:
     if not isinstance(environment, MeritocraticEnvironment):
         raise SpecError("a meritocratic environment shows candidates", path="environment.name", given=environment.name)
     return environment
-
-
-class Times(NamedTuple):
-    """When the rounds of a chunk are answered and settled, counted in decided rounds."""
-
-    arrival: Ints
-    """-1 where no reward arrives inside the window."""
-    settles: Ints
-    default: float
-    """What a missing reward counts as; not a number where it is left out."""
-
-    def answers(self, chunk: Chunk, part: slice, slots: Ints) -> Floats:
-        """Rewards of the chosen slots as they will be handed over, not a number where there is none."""
-        reward = chunk.reward[part][np.arange(len(slots)), slots]
-        return np.where(self.arrival[part] >= 0, reward, self.default)
-
-
-class Timetable:
-    """Arrivals of a run's rewards by a law of lateness, drawn as the step interface draws them."""
-
-    def __init__(self, lateness: Lateness, rng: Generator) -> None:
-        self.lateness, self.rng = lateness, rng
-
-    def of(self, chunk: Chunk) -> Times:
-        """The times of these rounds; call it once for every chunk, in order."""
-        own = np.arange(chunk.first + 1, chunk.first + len(chunk) + 1)
-        waits = self.lateness.each_wait(len(chunk), self.rng)
-        answered = (waits != NEVER) & (chunk.group >= 0).any(axis=1)
-        over = own + self.lateness.window
-        settles = over if self.lateness.hidden else np.where(answered, own + waits, over)
-        default = self.lateness.default if self.lateness.treat == "default" else np.nan
-        return Times(np.where(answered, own + waits, -1), settles, default)
 
 
 class Rounds(NamedTuple):

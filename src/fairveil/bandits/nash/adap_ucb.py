@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal, NamedTuple
 
-from fairveil.bandits.nash.base import FORM_IN_WORDS, global_guarantee
+from fairveil.bandits.nash.base import COUNTED_IN_WORDS, FORM_IN_WORDS, global_guarantee
 from fairveil.bandits.nash.blocks import Shape
 from fairveil.bandits.nash.episodes import ARRIVALS_IN_WORDS
 from fairveil.bandits.nash.index import index_of
@@ -40,9 +40,7 @@ class AdapUcbForm(WaitingPolicy):
     alpha: Positive = described("how cautious the index is; larger explores more", default=3.1)
     variant: str = described(FORM_IN_WORDS, default="")
     strict: bool = described("refuse a reward outside [0, 1] instead of clipping it", default=False)
-    arrivals: Literal["public", "private"] = described(
-        "whether it is public that a reward arrived (else counts get noise too)", default="public"
-    )
+    arrivals: Literal["public", "private"] = described(COUNTED_IN_WORDS, default="public")
     released_by: Rule = described(RULE_IN_WORDS, default="blocks", key="release", later=True)
 
     def shape(self) -> Shape:

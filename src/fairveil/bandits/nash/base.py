@@ -36,6 +36,7 @@ from fairveil.privacy.mechanisms.one_bit import OneBit
 from fairveil.privacy.noise import Noise
 from fairveil.state import State
 
+COUNTED_IN_WORDS = "whether it is public that a reward arrived (else counts get noise too)"
 FORM_IN_WORDS = "which form of the algorithm: this one"
 UNIT_IN_WORDS = "one user's reward"
 REPORTS_ARE_PUBLIC = "whether and when a report was sent is public"

@@ -20,10 +20,9 @@ from fairveil.bandits.family import Family, Series, band
 from fairveil.bandits.nash.base import NashPolicy, arm_estimates, world_of
 from fairveil.bandits.nash.planning import plan
 from fairveil.bandits.nash.tally import WORLD, NashTally, SideBySide, Snapshot, Stretch, Welfare, WholeRuns, merge
-from fairveil.bandits.plans import TrialPlan
 from fairveil.bandits.protocol import Policy
-from fairveil.bandits.simulate import Case, Streams
-from fairveil.bandits.steps import Step
+from fairveil.bandits.quotes import TrialPlan
+from fairveil.bandits.simulate import Case, Step, Streams
 from fairveil.fairness.welfare import check_power
 from fairveil.registry import register
 from fairveil.task import Part

@@ -9,14 +9,14 @@ import numpy as np
 
 from fairveil.bandits.environments.arms import UNIT
 from fairveil.bandits.feedback import ARRIVALS_IN_WORDS
-from fairveil.bandits.nash.base import FORM_IN_WORDS, global_guarantee, laplace_scale
+from fairveil.bandits.nash.base import COUNTED_IN_WORDS, FORM_IN_WORDS, global_guarantee, laplace_scale
 from fairveil.bandits.nash.index import index_of
 from fairveil.bandits.nash.optimism import Evidence, block_looks
-from fairveil.bandits.nash.two_phases import ABOVE, TIMED, Exploration, Finish, TwoPhasePolicy
+from fairveil.bandits.nash.two_phases import ABOVE, PHASE_IN_WORDS, TIMED, Exploration, Finish, TwoPhasePolicy
 from fairveil.bandits.quotes import Noisy, laplace_noise
 from fairveil.configuration import configuration
 from fairveil.errors import SpecError
-from fairveil.fields import Count, Epsilon, NonNegative, Positive, described
+from fairveil.fields import Count, Positive, described
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise, laplace_parameter
 from fairveil.registry import register
@@ -61,26 +61,17 @@ class GdpNcb(TwoPhasePolicy):
     Reference: DP-NCB, Algorithm 1 (2026); errata: docs/errata/dp-ncb.md
     """
 
-    arms: Count = described("number of treatments", example=3)
-    horizon: Count = described("number of rounds it is built for", example=1000)
-    epsilon: Epsilon = described("budget of one reward", example=1.0)
-    c: NonNegative = described("weight of the confidence width", default=3.0)
-    alpha: NonNegative = described("how cautious the index is; larger explores more", default=3.1)
     variant: Literal["sound"] = described(FORM_IN_WORDS, default="sound")
     phase1: Literal["fixed", "threshold"] = described(
         "how the uniform phase ends: after a fixed number of rounds, or at a noisy threshold", default="fixed"
     )
-    phase_rounds: Count | None = described(
-        "rounds of the uniform phase; the paper's number when left out", default=None
-    )
+    phase_rounds: Count | None = described(PHASE_IN_WORDS, default=None)
     tau: Positive | None = described("sum of rewards at which the uniform phase ends", default=None)
     episodes: Literal["keep", "forget"] = described(
         "whether an arm's earlier episodes count on, or only the last", default="keep"
     )
     strict: bool = described("refuse a reward outside [0, 1] instead of clipping it", default=False)
-    arrivals: Literal["public", "private"] = described(
-        "whether it is public that a reward arrived (else counts get noise too)", default="public"
-    )
+    arrivals: Literal["public", "private"] = described(COUNTED_IN_WORDS, default="public")
 
     def __post_init__(self) -> None:
         if self.phase1 == "threshold" and self.tau is None:

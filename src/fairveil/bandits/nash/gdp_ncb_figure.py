@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Literal, NamedTuple
 
-from fairveil.bandits.nash.base import FORM_IN_WORDS, global_guarantee
+from fairveil.bandits.nash.base import COUNTED_IN_WORDS, FORM_IN_WORDS, global_guarantee
 from fairveil.bandits.nash.gdp_ncb_printed import PublishedGdpNcb
 from fairveil.bandits.nash.index import index_of
-from fairveil.bandits.nash.two_phases import TIMED, Exploration, Finish
+from fairveil.bandits.nash.two_phases import PHASE_IN_WORDS, TIMED, Exploration, Finish
 from fairveil.configuration import configuration
-from fairveil.fields import Count, Epsilon, NonNegative, described
+from fairveil.fields import Count, described
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.registry import register
 
@@ -49,19 +49,10 @@ class FigureGdpNcb(PublishedGdpNcb):
     Reference: DP-NCB, its experiments (2026); errata: docs/errata/dp-ncb.md
     """
 
-    arms: Count = described("number of treatments", example=3)
-    horizon: Count = described("number of rounds it is built for", example=1000)
-    epsilon: Epsilon = described("budget of one reward", example=1.0)
-    c: NonNegative = described("weight of the confidence width", default=3.0)
-    alpha: NonNegative = described("how cautious the index is; larger explores more", default=3.1)
     variant: Literal["figure"] = described(FORM_IN_WORDS, default="figure")
-    phase_rounds: Count | None = described(
-        "rounds of the uniform phase; the paper's number when left out", default=None
-    )
+    phase_rounds: Count | None = described(PHASE_IN_WORDS, default=None)
     strict: bool = described("refuse a reward outside [0, 1] instead of clipping it", default=False)
-    arrivals: Literal["public"] = described(
-        "whether it is public that a reward arrived (else counts get noise too)", default="public"
-    )
+    arrivals: Literal["public"] = described(COUNTED_IN_WORDS, default="public")
 
     def numbers(self) -> Numbers:
         return Numbers(self.c, self.alpha, self.epsilon, math.log(math.isqrt(self.horizon) + 1))

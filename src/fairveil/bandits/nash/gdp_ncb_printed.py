@@ -6,11 +6,11 @@ import math
 from typing import Literal, NamedTuple
 
 from fairveil.bandits.environments.arms import UNIT
-from fairveil.bandits.nash.base import FORM_IN_WORDS, global_guarantee
+from fairveil.bandits.nash.base import COUNTED_IN_WORDS, FORM_IN_WORDS, global_guarantee
 from fairveil.bandits.nash.index import index_of
-from fairveil.bandits.nash.two_phases import FRESH, Exploration, Finish, TwoPhasePolicy
+from fairveil.bandits.nash.two_phases import FRESH, PHASE_IN_WORDS, Exploration, Finish, TwoPhasePolicy
 from fairveil.configuration import configuration
-from fairveil.fields import Count, Epsilon, NonNegative, Positive, described
+from fairveil.fields import Count, Positive, described
 from fairveil.privacy.guarantee import Guarantee
 from fairveil.privacy.noise import Noise, laplace_parameter
 from fairveil.registry import register
@@ -44,7 +44,7 @@ class PublishedGdpNcb(TwoPhasePolicy):
 
     @property
     def release_epsilon(self) -> float:
-        return float(self.epsilon) / self.log_horizon
+        return self.epsilon / self.log_horizon
 
     def publish_uniform(self, after: State, noise: Noise) -> None:
         """Raw sums are the base of every later release; what was tested stays as it was shown, other means are 0."""
@@ -68,20 +68,11 @@ class PrintedGdpNcb(PublishedGdpNcb):
     Reference: DP-NCB, Algorithm 1 (2026); errata: docs/errata/dp-ncb.md
     """
 
-    arms: Count = described("number of treatments", example=3)
-    horizon: Count = described("number of rounds it is built for", example=1000)
-    epsilon: Epsilon = described("budget of one reward", example=1.0)
-    c: NonNegative = described("weight of the confidence width", default=3.0)
-    alpha: NonNegative = described("how cautious the index is; larger explores more", default=3.1)
     variant: Literal["printed"] = described(FORM_IN_WORDS, default="printed")
-    phase_rounds: Count | None = described(
-        "rounds of the uniform phase; the paper's number when left out", default=None
-    )
+    phase_rounds: Count | None = described(PHASE_IN_WORDS, default=None)
     tau: Positive | None = described("sum of rewards at which the uniform phase ends", default=None)
     strict: bool = described("refuse a reward outside [0, 1] instead of clipping it", default=False)
-    arrivals: Literal["public"] = described(
-        "whether it is public that a reward arrived (else counts get noise too)", default="public"
-    )
+    arrivals: Literal["public"] = described(COUNTED_IN_WORDS, default="public")
 
     def numbers(self) -> Numbers:
         return Numbers(self.c, self.alpha, self.epsilon, self.log_horizon)

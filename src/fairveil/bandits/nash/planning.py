@@ -20,10 +20,9 @@ from fairveil.bandits.environments.arms import BERNOULLI, ArmEnvironment
 from fairveil.bandits.facts import settled_table
 from fairveil.bandits.lateness import AT_ONCE, Lateness
 from fairveil.bandits.nash.episodes import EpisodePolicy
-from fairveil.bandits.nash.following import NEVER, Followed, follow
 from fairveil.bandits.nash.late import compiled_waits
-from fairveil.bandits.nash.stopping import Silence
-from fairveil.bandits.plans import ArmOutlook, Likely, Outlook, TrialPlan, chance, in_millions
+from fairveil.bandits.nash.stopping import NEVER, Followed, Silence, follow
+from fairveil.bandits.quotes import ArmOutlook, Likely, Outlook, TrialPlan, chance, in_millions
 from fairveil.bandits.simulate import Case
 from fairveil.configuration import describe
 from fairveil.errors import SpecError
@@ -151,22 +150,20 @@ def simulate_plan(
     return found
 
 
-def choices(policy: EpisodePolicy, epsilons: Sequence[float]) -> tuple[PlanChoice, list[PlanChoice], list[PlanChoice]]:
+def choices(policy: EpisodePolicy) -> tuple[PlanChoice, list[PlanChoice], list[PlanChoice]]:
     """The budget that is asked for, all budgets of the table, and the steps of exploration at the asked one."""
     asked = PlanChoice(float(policy.epsilon), policy.exploration)
-    budgets = [PlanChoice(epsilon, asked.exploration) for epsilon in sorted({*epsilons, asked.epsilon})]
+    budgets = [PlanChoice(epsilon, asked.exploration) for epsilon in sorted({*EPSILONS, asked.epsilon})]
     if asked.exploration is None:
         return asked, budgets, []
     steps = [PlanChoice(asked.epsilon, step) for step in EXPLORATIONS if step > asked.exploration]
     return asked, budgets, [asked, *steps]
 
 
-def make_plan(
-    question: PlanQuestion, *, difference: float, wanted: float, epsilons: Sequence[float] = EPSILONS, say: Say | None
-) -> TrialPlan:
+def make_plan(question: PlanQuestion, *, difference: float, wanted: float, say: Say | None) -> TrialPlan:
     """The tables and the warnings; every choice is simulated in the guess and where the best arm leads by
     ``difference``."""
-    asked, budgets, steps = choices(question.policy, epsilons)
+    asked, budgets, steps = choices(question.policy)
     tell = say or (lambda words: None)
     apart = _led_by(question.world, difference)
     played: dict[PlanChoice, list[Followed]] = {}
@@ -204,7 +201,7 @@ def make_plan(
 
 def simulations(policy: EpisodePolicy, runs: int) -> int:
     """How many runs a plan plays, for a progress bar."""
-    _, budgets, steps = choices(policy, EPSILONS)
+    _, budgets, steps = choices(policy)
     return 2 * runs * len({*budgets, *steps})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal, NamedTuple
 
-from fairveil.bandits.nash.base import global_guarantee
+from fairveil.bandits.nash.base import COUNTED_IN_WORDS, global_guarantee
 from fairveil.bandits.nash.blocks import Shape
 from fairveil.bandits.nash.episodes import ARRIVALS_IN_WORDS
 from fairveil.bandits.nash.index import ceiling_of, index_of, rising_of
@@ -83,9 +83,7 @@ class PrivateNash(WaitingPolicy):
     exploration: Positive = described("level of the index: 1 is the textbook's, less explores less", default=0.7)
     growth: Positive = described("length of an episode relative to the rounds its arm has had", default=0.5)
     strict: bool = described("refuse a reward outside [0, 1] instead of clipping it", default=False)
-    arrivals: Literal["public", "private"] = described(
-        "whether it is public that a reward arrived (else counts get noise too)", default="public"
-    )
+    arrivals: Literal["public", "private"] = described(COUNTED_IN_WORDS, default="public")
     released_by: Rule = described(RULE_IN_WORDS, default="blocks", key="release", later=True)
 
     def numbers(self) -> Numbers:

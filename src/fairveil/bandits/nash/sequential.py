@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -41,6 +41,8 @@ class SequentialPolicy(NashPolicy):
     Local policies randomise in `report`: one bit, or the reward plus discrete Laplace noise of scale 1/epsilon.
     """
 
+    simulated_by: ClassVar[type[RoundSimulator]] = RoundSimulator
+    """What plays a run of it."""
     strict: Any
     horizon: Any
     epsilon: Any = unless(0.0)
@@ -120,7 +122,7 @@ class SequentialPolicy(NashPolicy):
     def simulator(self, case: Case, streams: Streams) -> RoundSimulator | None:
         if streams.noise.stream is None or case.lateness != AT_ONCE:
             return None
-        return RoundSimulator(self._numbers, self._habits, self.start(), world_of(case), streams, self.epsilon)
+        return self.simulated_by(self._numbers, self._habits, self.start(), world_of(case), streams, self.epsilon)
 
 
 def laplace_success(epsilon: float) -> float:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -40,6 +40,8 @@ from fairveil.bandits.nash.tally import Stretch
 from fairveil.bandits.protocol import Decision, Feedback, Report, Round, drawn_evenly, raw_feedback
 from fairveil.bandits.simulate import Case, Simulator, Streams
 from fairveil.compiling import njit
+from fairveil.configuration import configuration, unless
+from fairveil.fields import Count, Epsilon, NonNegative, described
 from fairveil.privacy.events import Event, ParallelEvent, PureEvent
 from fairveil.privacy.grid import clip_unit, to_units
 from fairveil.privacy.noise import Noise, compiled_laplace, laplace_parameter
@@ -47,6 +49,7 @@ from fairveil.randomness import Generator
 from fairveil.state import State, copy_state
 
 TIMED, ABOVE, FRESH = range(3)
+PHASE_IN_WORDS = "rounds of the uniform phase; the paper's number when left out"
 
 
 class Exploration(NamedTuple):
@@ -133,6 +136,7 @@ SUM, ANSWERED = range(2)
 """Entries of ``block``: raw sum and number of the rewards of the open block."""
 
 
+@configuration
 class TwoPhasePolicy(NashPolicy):
     """Base of GDP-NCB and its variants; subclasses give numbers, the end of the uniform phase, and what it releases.
 
@@ -143,10 +147,13 @@ class TwoPhasePolicy(NashPolicy):
 
     horizon_free: ClassVar[bool] = False
     released: ClassVar[tuple[str, ...]] = (*Known._fields, "open", "exploring", "released")
-    horizon: Any
-    epsilon: Any
-    strict: Any
-    arrivals: Any
+    arrivals = unless("public")
+
+    arms: Count = described("number of treatments", example=3)
+    horizon: Count = described("number of rounds it is built for", example=1000)
+    epsilon: Epsilon = described("budget of one reward", example=1.0)
+    c: NonNegative = described("weight of the confidence width", default=3.0)
+    alpha: NonNegative = described("how cautious the index is; larger explores more", default=3.1)
 
     def exploration(self) -> Exploration:
         """How the uniform phase ends."""

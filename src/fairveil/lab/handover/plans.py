@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fairveil._version import __version__
-from fairveil.bandits.plans import Likely, Outlook, TrialPlan, in_millions
+from fairveil.bandits.quotes import Likely, Outlook, TrialPlan, in_millions
 from fairveil.lab.handover.document import BandedLines, Document, DocumentSection, Stretch, TextGrid
 
 GUESS = (

@@ -23,11 +23,11 @@ from fairveil.federated import Inbox, Message
 from fairveil.ledger import Ledger
 from fairveil.ledger.draws import Released
 from fairveil.privacy.limits import Limit
-from fairveil.privacy.noise import Noise, SeededNoise
+from fairveil.privacy.noise import SeededNoise
 from fairveil.proof.adapters import SAID_LOST, Adapter, checks_of
 from fairveil.proof.engine.adapter import Checks, adapter
-from fairveil.proof.laws import must
-from fairveil.proof.mutants import Method, Mutant, in_function, in_method, method, with_noise
+from fairveil.proof.laws import must, refused
+from fairveil.proof.mutants import Method, Mutant, in_function, in_method, method, twin, with_noise
 from fairveil.proof.mutants import mutant as noises
 from fairveil.randomness import generator
 
@@ -183,31 +183,16 @@ def every_message_has_noise(folder: Path) -> None:
 
 def weaker_promises_are_named(folder: Path) -> None:
     """A policy that uses own raw rows is refused unless its neighbours are named."""
-    with agent_in(folder) as agent:
-        try:
-            Agent(PERSONAL, 0, agent.ledger)
-        except PrivacyError:
-            return
-        must(False, "a weaker promise passes for the usual one")
+    with agent_in(folder) as agent, refused("a weaker promise passes for the usual one", PrivacyError):
+        Agent(PERSONAL, 0, agent.ledger)
 
 
-def _unforgotten(original: Method) -> Method:
-    return lambda self, state, agents: _lost_rows_stay(original, self, state, agents)
-
-
-def _lost_rows_stay(original: Method, policy: PrivatePolicy, state: Any, agents: Any) -> None:
+@twin
+def _rows_stay(original: Method, self: PrivatePolicy, state: Any, *more: Any) -> None:
+    """The rows of a message, sent or lost, are held as before."""
     leaf = state["leaf"].copy()
-    original(policy, state, agents)
+    original(self, state, *more)
     state["leaf"][:] = leaf
-
-
-def _row_kept(original: Method) -> Method:
-    def broken(self: PrivatePolicy, state: Any, agents: Any, noise: Noise) -> None:
-        leaf = state["leaf"].copy()
-        original(self, state, agents, noise)
-        state["leaf"][:] = leaf
-
-    return broken
 
 
 def _as_if_drawn(original: Method) -> Method:
@@ -241,11 +226,11 @@ def agent_checks() -> Checks:
         (
             Mutant("bare-message", "messages without noise", in_method(BatchedPrivFairx, "privatise", quiet)),
             Mutant("row-kept", "rows stay after their message",
-                   in_method(BatchedPrivFairx, "privatise", _row_kept)),
+                   in_method(BatchedPrivFairx, "privatise", _rows_stay)),
             Mutant("stored-for-drawn", "rows stay when the message came out of the ledger",
                    in_method(Released, "answer", _as_if_drawn)),
             Mutant("unforgotten", "rows of a lost message stay",
-                   in_method(BatchedPrivFairx, "forget", _unforgotten)),
+                   in_method(BatchedPrivFairx, "forget", _rows_stay)),
             Mutant("never-sent", "an agent forgets what it sent",
                    in_method(Inbox, "own", lambda _: lambda self, sync: None),
                    harmless="the ledger answers with the stored message, and the rows at hand are dropped"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from fairveil.privacy.limits import Limit
 from fairveil.proof.adapters import SAID_LOST, Adapter, checks_of
 from fairveil.proof.engine.adapter import Checks, adapter
 from fairveil.proof.laws import must
-from fairveil.proof.mutants import Mutant, in_function
+from fairveil.proof.mutants import Method, Mutant, in_function, twin
 
 VALUE = PrivateValue(epsilon=1.0, clip=2.0)
 ROWS = 40
@@ -88,11 +88,11 @@ def _any_question(value: PrivateValue, ledger: Ledger, question: Any) -> Account
     return Account(ledger, "evaluate", value.event(), releases=1)
 
 
-def _any_rows(original: Callable[..., Any]) -> Callable[..., Any]:
-    def broken(ledger: Ledger, value: PrivateValue, question: Any, weights: Any, outcomes: Any, noise: Any) -> Any:
-        return original(ledger, value, question, weights[:ROWS], outcomes[:ROWS], noise)
-
-    return broken
+@twin
+def _any_rows(
+    original: Method, ledger: Ledger, value: PrivateValue, question: Any, weights: Any, outcomes: Any, noise: Any
+) -> Any:
+    return original(ledger, value, question, weights[:ROWS], outcomes[:ROWS], noise)
 
 
 @adapter("evaluate")

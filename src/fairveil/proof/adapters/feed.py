@@ -8,7 +8,8 @@ from __future__ import annotations
 import bisect
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 from fairveil.errors import HorizonError, InputError, SpecError
 from fairveil.proof.engine.adapter import Checks, adapter
 from fairveil.proof.laws import must
-from fairveil.proof.mutants import Mutant, in_function, in_method
+from fairveil.proof.mutants import Method, Mutant, in_function, in_method, twin
 from fairveil.streams import columns as columns_module
 from fairveil.streams.columns import Columns
 from fairveil.streams.protocol import Floats, Releaser
@@ -36,25 +37,34 @@ STAGGERED: tuple[dict[str, Any], ...] = (
 )
 
 
-def counted(folder: Path, rows: Rows, participation: int | None = None) -> Floats:
-    """What reaches the noise of people's rows: one count a step."""
+@contextmanager
+def fed(folder: Path, rows: Rows, people: PersonCounts, horizon: int, watermark: bool = False) -> Iterator[Feed]:
+    """The counts of people's rows, hour by hour, as `fairveil release` reads them from a file."""
     (folder / "in.csv").write_text("ts,id\n" + "".join(f"{time},{who}\n" for time, who in rows))
-    reading = Reading(("count",), time="ts", step="1h", start="2024-01-01", person="id", horizon=HOURS)
+    reading = Reading(
+        ("count",), time="ts", step="1h", start="2024-01-01", person="id", horizon=horizon, watermark=watermark
+    )
     reader = os.open(folder / "in.csv", os.O_RDONLY)
     try:
-        feed = Feed(Lines(reader), reading, PersonCounts(1, participation))
-        return np.array([step.values[0] for group in feed.steps() for step in group])
+        yield Feed(Lines(reader), reading, people)
     finally:
         os.close(reader)
 
 
-def _rows() -> Rows:
-    return [(f"2024-01-01T{hour:02}:{5 * who:02}", f"p{who}") for hour in range(HOURS) for who in range(PEOPLE)]
+def counted(folder: Path, rows: Rows, participation: int | None = None, hours: int = HOURS) -> Floats:
+    """What reaches the noise of people's rows: one count a step."""
+    with fed(folder, rows, PersonCounts(1, participation), hours) as feed:
+        return np.array([step.values[0] for group in feed.steps() for step in group])
+
+
+def hourly(hours: int = HOURS, people: int = PEOPLE) -> Rows:
+    """Everybody once an hour, in the order of time."""
+    return [(f"2024-01-01T{hour:02}:{5 * who:02}", f"p{who}") for hour in range(hours) for who in range(people)]
 
 
 def a_row_moves_its_own_step(folder: Path) -> None:
     """Another time on one row moves one count here and one there, and no row stops the others."""
-    rows = _rows()
+    rows = hourly()
     before = counted(folder, rows)
     for place in (0, len(rows) // 2, len(rows) - 1):
         for time in ("2024-01-01T11:30", "2024-01-01T00:00", "2023-01-01", "2999-01-01"):
@@ -66,7 +76,7 @@ def a_row_moves_its_own_step(folder: Path) -> None:
 
 def order_moves_nothing(folder: Path) -> None:
     """The same rows in another order give the same counts."""
-    rows, rng = _rows(), np.random.default_rng(1)
+    rows, rng = hourly(), np.random.default_rng(1)
     before = counted(folder, rows, 3)
     for _ in range(3):
         mixed = [rows[place] for place in rng.permutation(len(rows))]
@@ -75,7 +85,7 @@ def order_moves_nothing(folder: Path) -> None:
 
 def a_person_stays_within_the_bounds(folder: Path) -> None:
     """All rows of one person under another name, or gone, move at most so many counts by at most one."""
-    rows = _rows()
+    rows = hourly()
     for bound in (1, 4):
         before = counted(folder, rows, bound)
         for other in ("new", "p1", ""):
@@ -136,33 +146,26 @@ def columns_cost_what_is_claimed(folder: Path) -> None:
                 must(within, "a person who moves from column to column meets more than the budget")
 
 
-def _closes_what_is_before(original: Callable[..., Any]) -> Callable[..., list[Step]]:
+@twin
+def _closes_what_is_before(original: Method, self: Any, picked: list[str]) -> list[Step]:
     """The rule of 0.1.0: a row of a later step closes every step before it."""
-
-    def broken(self: Any, picked: list[str]) -> list[Step]:
-        number = min(self._clock.step(picked[0]), self._last)
-        made = [self._count() for _ in range(self._next, int(number))]
-        return [*made, *original(self, picked)]
-
-    return broken
+    number = min(self._clock.step(picked[0]), self._last)
+    made = [self._count() for _ in range(self._next, int(number))]
+    return [*made, *original(self, picked)]
 
 
-def _refuses_late_rows(original: Callable[..., Any]) -> Callable[..., list[Step]]:
-    def broken(self: Any, picked: list[str]) -> list[Step]:
-        if not self._next <= self._clock.step(picked[0]) < self._last:
-            raise InputError("a row belongs to a step that is over", path="time")
-        made: list[Step] = original(self, picked)
-        return made
-
-    return broken
+@twin
+def _refuses_late_rows(original: Method, self: Any, picked: list[str]) -> list[Step]:
+    if not self._next <= self._clock.step(picked[0]) < self._last:
+        raise InputError("a row belongs to a step that is over", path="time")
+    made: list[Step] = original(self, picked)
+    return made
 
 
-def _only_own_counters(original: Callable[..., None]) -> Callable[..., None]:
-    def broken(self: Columns, states: Any, values: Floats) -> None:
-        for place, one in enumerate(self.releasers):
-            one.check(states[place], values[:, place])
-
-    return broken
+@twin
+def _only_own_counters(original: Method, self: Columns, states: Any, values: Floats) -> None:
+    for place, one in enumerate(self.releasers):
+        one.check(states[place], values[:, place])
 
 
 def _everybody_counts(original: Callable[..., int]) -> Callable[..., int]:

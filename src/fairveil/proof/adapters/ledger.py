@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fairveil.errors import BudgetError, ContractError
+from fairveil.errors import BudgetError
 from fairveil.ledger import Account, Ledger, OneEvent, ReleaseLost, checks, release_once
 from fairveil.ledger.account import adopt
 from fairveil.ledger.chain import LOST
@@ -24,8 +24,8 @@ from fairveil.privacy.limits import Limit
 from fairveil.privacy.noise import Noise, SeededNoise
 from fairveil.proof.adapters import SAID_LOST, Adapter, checks_of, laws_of
 from fairveil.proof.engine.adapter import Checks, Law, adapter
-from fairveil.proof.laws import must
-from fairveil.proof.mutants import Method, Mutant, function, method
+from fairveil.proof.laws import must, refused
+from fairveil.proof.mutants import Method, Mutant, function, method, twin
 from fairveil.storage import sqlite
 
 
@@ -59,14 +59,12 @@ def account_without_end(ledger: Any) -> AbstractContextManager[None]:
 def lost_given_back(ledger: Any) -> AbstractContextManager[None]:
     """What a lost draw has cost can be spent again."""
 
-    def change(original: Method) -> Method:
-        def broken(self: Draws, store: Any, kind: str, block: str, *more: Any) -> None:
-            with method(Filter, "settle", lambda _: _released) if kind == LOST else nullcontext():
-                original(self, store, kind, block, *more)
+    @twin
+    def broken(original: Method, self: Draws, store: Any, kind: str, block: str, *more: Any) -> None:
+        with method(Filter, "settle", lambda _: _released) if kind == LOST else nullcontext():
+            original(self, store, kind, block, *more)
 
-        return broken
-
-    return method(Draws, "_append_settled", change)
+    return method(Draws, "_append_settled", broken)
 
 
 def _released(held: Filter, charge: Charge) -> Filter:
@@ -110,11 +108,8 @@ def dead_is_lost(folder: Path) -> None:
         dying.draws.reserve(["dead"], Payment(COST))
         dying.draws.session.forget()
         dying._book.close()
-        try:
+        with refused("a block of a process that died is drawn again", ReleaseLost):
             ledger.release("dead", lambda noise: 1, event=COST)
-        except ReleaseLost:
-            return
-    raise ContractError("a block of a process that died is drawn again")
 
 
 def lost_stays_charged(folder: Path) -> None:
@@ -138,14 +133,10 @@ def overdraft_refused(folder: Path) -> None:
         drawn.append(1)
         return 1
 
-    with ledger_in(folder) as ledger:
-        try:
-            for number in range(8):
-                ledger.release(f"over-{number}", draw, event=COST)
-        except BudgetError:
-            must(len(drawn) <= 1 / COST.epsilon, "more is drawn than the limit allows")
-            return
-    raise ContractError("the limit can be overdrawn")
+    with ledger_in(folder) as ledger, refused("the limit can be overdrawn", BudgetError):
+        for number in range(8):
+            ledger.release(f"over-{number}", draw, event=COST)
+    must(len(drawn) <= 1 / COST.epsilon, "more is drawn than the limit allows")
 
 
 def synced(folder: Path) -> None:

@@ -6,7 +6,7 @@ another one, learned the same people again and promised what a new loop promises
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,8 @@ from fairveil.loop.store import Store
 from fairveil.proof.adapters.restored import POLICY, WAIT, Place
 from fairveil.proof.engine.adapter import Checks, adapter
 from fairveil.proof.laws import must
-from fairveil.proof.mutants import Mutant, in_function
+from fairveil.proof.mutants import Method, Mutant, in_function
 
-Method = Callable[..., Any]
 TRIAL: dict[str, Any] = {"policy": POLICY, "reward": Reward(0, 1, wait=f"{WAIT}s"), "person": Person(max_events=1)}
 UNIT = 1_000_000
 """Epsilon 1 in the units of a ledger."""

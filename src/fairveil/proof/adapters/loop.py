@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from fairveil.privacy.noise import Noise, SecureNoise, SeededNoise
 from fairveil.proof.adapters import SAID_LOST, Adapter, checks_of
 from fairveil.proof.engine.adapter import Checks, adapter
 from fairveil.proof.laws import must
-from fairveil.proof.mutants import Method, Mutant, function, in_function, in_method, method
+from fairveil.proof.mutants import Method, Mutant, function, in_function, in_method, method, replaced, twin
 from fairveil.storage import faults
 
 POLICY: dict[str, Any] = {"name": "private-nash", "arms": 2, "epsilon": 1.0}
@@ -57,16 +57,6 @@ def play(loop: Loop, first: int = 0, reward: float | None = 1.0) -> None:
             loop.reward(f"e-{index}", reward)
 
 
-@contextmanager
-def watching(hook: Callable[[str], None]) -> Iterator[None]:
-    """The hook is told the places that served code passes."""
-    faults.hook = hook
-    try:
-        yield
-    finally:
-        faults.hook = None
-
-
 class Ticked:
     """A loop with blocks that are due. The first one dies with values in its ledger that its store does not have."""
 
@@ -78,7 +68,7 @@ class Ticked:
             if self.dies and point == "block-adopted":
                 raise Killed
 
-        with watching(die), suppress(Killed):
+        with replaced(faults, "hook", die), suppress(Killed):
             self.loop.store.tick()
         with self.loop.store.reading() as tx:
             fates = {fate for (fate,) in tx.execute("SELECT status FROM blocks WHERE loop = ?", (self.loop.facts.id,))}
@@ -128,14 +118,12 @@ def published_as_stored(folder: Path) -> None:
     """What is published is what the ledger has stored: noise of the operating system, drawn for it."""
     sources: list[Noise] = []
 
-    def change(original: Method) -> Method:
-        def watched(self: PrivateNash, state: Any, noise: Noise) -> Any:
-            sources.append(noise)
-            return original(self, state, noise)
+    @twin
+    def watched(original: Method, self: PrivateNash, state: Any, noise: Noise) -> Any:
+        sources.append(noise)
+        return original(self, state, noise)
 
-        return watched
-
-    with trial(folder) as (loop, clock), method(PrivateNash, "draw", change):
+    with trial(folder) as (loop, clock), method(PrivateNash, "draw", watched):
         play(loop)
         clock.advance(WAIT + 1)
         must(loop.store.tick() > 0, "nothing is released")
@@ -214,29 +202,23 @@ def epochs_have_blocks_of_their_own(folder: Path) -> None:
     must(all(loop.name in name for name in names), "two loops share the name of a block")
 
 
-def _by_arrival(original: Method) -> Method:
-    def broken(batch: Any) -> int:
-        settled = original(batch)
-        found = settle._answered(batch.tx, batch.facts.id, settled, batch.round)
-        if found != settled:
-            batch.change(settled=found)
-        return found
-
-    return broken
+@twin
+def _by_arrival(original: Method, batch: Any) -> int:
+    settled = original(batch)
+    found = settle._answered(batch.tx, batch.facts.id, settled, batch.round)
+    if found != settled:
+        batch.change(settled=found)
+    return found
 
 
-def _at_the_answer(original: Method) -> Method:
-    def broken(self: Seating, row: Any) -> Any:
-        return row if row.reward is None or row.seat is not None else row._replace(seat=self.take(row.queue))
-
-    return broken
+@twin
+def _at_the_answer(original: Method, self: Seating, row: Any) -> Any:
+    return row if row.reward is None or row.seat is not None else row._replace(seat=self.take(row.queue))
 
 
-def _left_out(original: Method) -> Method:
-    def broken(*given: Any) -> Iterator[Any]:
-        return ([one for one in page if one.reward != 0.0] for page in original(*given))
-
-    return broken
+@twin
+def _left_out(original: Method, *given: Any) -> Iterator[Any]:
+    return ([one for one in page if one.reward != 0.0] for page in original(*given))
 
 
 OF_ARRIVALS = (

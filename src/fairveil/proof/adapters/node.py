@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,9 @@ from fairveil.privacy.limits import Limit
 from fairveil.proof.adapters import SAID_LOST, Adapter, checks_of
 from fairveil.proof.engine.adapter import Checks, adapter
 from fairveil.proof.laws import algorithms as laws
-from fairveil.proof.laws import must
-from fairveil.proof.laws.algorithms import SETTING
-from fairveil.proof.mutants import Method, Mutant, in_function, in_method, method
+from fairveil.proof.laws import refused
+from fairveil.proof.laws.algorithms import SETTING, met, rows_of
+from fairveil.proof.mutants import Method, Mutant, in_function, in_method, method, twin
 
 ALGORITHM = PrivateAdmm(epsilon=1.0, rounds=2)
 
@@ -33,18 +32,9 @@ def asked_again(folder: Path) -> None:
     laws.asked_again(ALGORITHM)
 
 
-def rows_of(first: float = 0.6) -> Rows:
-    return Rows.dense(np.tile([[first, 0.8], [0.8, -0.6]], (10, 1)), np.tile([1.0, -1.0], 10))
-
-
 def node_in(folder: Path, ledger: Ledger, algorithm: Any = ALGORITHM, rows: Rows | None = None) -> Node:
     full = algorithm.complete(SETTING)
     return Node(full, SETTING, 0, rows_of() if rows is None else rows, ledger=ledger, folder=folder)
-
-
-def met(node: Node) -> Node:
-    node.meet([{"node": 1, "plan": node.fingerprint, "rows": SETTING.sizes[1]}])
-    return node
 
 
 def _event() -> Any:
@@ -88,21 +78,15 @@ def account(ledger: Ledger) -> Account:
     return Account(ledger, "run/node-0", RunCost(_event()), plan)
 
 
-def _refused(what: Callable[[], Any], problem: str) -> None:
-    try:
-        what()
-    except (PrivacyError, LedgerError):
-        return
-    must(False, problem)
-
-
 def plans_are_compared(folder: Path) -> None:
     """Nothing is released before everybody's plan and number of rows were compared."""
     with _ledger(folder) as ledger:
         node = node_in(folder, ledger)
-        _refused(node.send, "a message is sent before the plans were compared")
+        with refused("a message is sent before the plans were compared", PrivacyError, LedgerError):
+            node.send()
         for facts in ({"plan": "another", "rows": SETTING.sizes[1]}, {"plan": node.fingerprint, "rows": 1}):
-            _refused(partial(node.meet, [{"node": 1, **facts}]), "another plan passes")
+            with refused("another plan passes", PrivacyError, LedgerError):
+                node.meet([{"node": 1, **facts}])
 
 
 def another_question_is_refused(folder: Path) -> None:
@@ -110,34 +94,28 @@ def another_question_is_refused(folder: Path) -> None:
     with _ledger(folder) as ledger:
         met(node_in(folder, ledger)).send()
         again = met(node_in(folder, ledger))
-        with method(type(again.local), "question", lambda _: lambda self, iteration: np.ones(3)):
-            _refused(again.send, "a stored message answers another question")
+        elsewhere = method(type(again.local), "question", lambda _: lambda self, iteration: np.ones(3))
+        with refused("a stored message answers another question", PrivacyError, LedgerError), elsewhere:
+            again.send()
 
 
-def _met_already(original: Method) -> Method:
-    def broken(self: Node, noise: Any = None) -> Any:
-        self._met = True
-        return original(self, noise)
-
-    return broken
+@twin
+def _met_already(original: Method, self: Node, noise: Any = None) -> Any:
+    self._met = True
+    return original(self, noise)
 
 
-def _any_plan(original: Method) -> Method:
-    def broken(self: Node, introductions: Any) -> None:
-        self._met = True
-
-    return broken
+@twin
+def _any_plan(original: Method, self: Node, introductions: Any) -> None:
+    self._met = True
 
 
-def _unasked(original: Method) -> Method:
+@twin
+def _unasked(original: Method, self: Released, *, drawn: Method, stored: Method, lost: Method) -> Any:
     """The node is told that what was stored is what it asks for."""
-
-    def broken(self: Released, *, drawn: Method, stored: Method, lost: Method) -> Any:
-        cells = zip(stored.__code__.co_freevars, stored.__closure__ or (), strict=True)
-        asked = next(cell.cell_contents for name, cell in cells if name == "asked")
-        return original(self, drawn=drawn, stored=lambda value: stored({**value, "asked": asked}), lost=lost)
-
-    return broken
+    cells = zip(stored.__code__.co_freevars, stored.__closure__ or (), strict=True)
+    asked = next(cell.cell_contents for name, cell in cells if name == "asked")
+    return original(self, drawn=drawn, stored=lambda value: stored({**value, "asked": asked}), lost=lost)
 
 
 @adapter("node")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
@@ -22,9 +22,8 @@ from fairveil.loop.requests import Preparer
 from fairveil.loop.store import Store
 from fairveil.proof.engine.adapter import Checks, adapter
 from fairveil.proof.laws import must
-from fairveil.proof.mutants import Mutant, function, method
+from fairveil.proof.mutants import Method, Mutant, in_function, in_method, replaced, twin
 
-Method = Callable[..., Any]
 POLICY = {"name": "batched-private-fair-greedy", "epsilon": 1.0, "delta": 1e-6, "first_batch": 8}
 FEATURES = [{"name": "x", "low": -1.0, "high": 1.0}]
 EVENTS, PLACES = (1, 2), (1, 3)
@@ -151,33 +150,22 @@ def _places_left_out(facts: Facts, lives: Lives, _total: Any = None) -> Any:
     return None if guarantee is None or most is None else guarantee.for_units(most * (lives.epoch + 1)).to_dict()
 
 
-def _uncounted(original: Method) -> Method:
-    def broken(self: Batch, ask: Any, learned: bool) -> None:
-        counted = {key: self.people[key].events for key in ask.subjects}
-        original(self, ask, learned)
-        for key, events in counted.items():
-            self.people[key].events = events
-
-    return broken
+@twin
+def _uncounted(original: Method, self: Batch, ask: Any, learned: bool) -> None:
+    counted = {key: self.people[key].events for key in ask.subjects}
+    original(self, ask, learned)
+    for key, events in counted.items():
+        self.people[key].events = events
 
 
-@contextmanager
-def _limit_alone() -> Iterator[None]:
-    whole = blocks.STOOD
-    blocks.STOOD = whole.replace("counted > ? OR stood > counted OR places > ?", "counted > ? AND ? > 0")
-    try:
-        yield
-    finally:
-        blocks.STOOD = whole
+LIMIT_ALONE = blocks.STOOD.replace("counted > ? OR stood > counted OR places > ?", "counted > ? AND ? > 0")
 
 
-def _first_seat_alone(original: Method) -> Method:
-    def broken(self: Batch, ask: Any) -> None:
-        before = len(self.appearances)
-        original(self, ask)
-        del self.appearances[before + 1 :]
-
-    return broken
+@twin
+def _first_seat_alone(original: Method, self: Batch, ask: Any) -> None:
+    before = len(self.appearances)
+    original(self, ask)
+    del self.appearances[before + 1 :]
 
 
 def forgets_seats_alone(self: Loop, subject: str, actor: str = "local") -> int:
@@ -204,20 +192,20 @@ def people_checks() -> Checks:
         ),
         (
             Mutant("subject-twice-taken", "one person at many places of a request counts as one event",
-                   lambda _: method(Preparer, "_check_places", lambda _: lambda self, people: None)),
+                   in_method(Preparer, "_check_places", lambda _: lambda self, people: None)),
             Mutant("places-left-out", "a promise to a person counts events and not places",
-                   lambda _: function(public.person_guarantee, _places_left_out)),
+                   in_function(public.person_guarantee, _places_left_out)),
             Mutant("limit-not-counted", "events of a person are learned and not counted",
-                   lambda _: method(Batch, "_count", _uncounted)),
+                   in_method(Batch, "_count", _uncounted)),
             Mutant("door-believed", "a release asks nobody who stands in its rows", breaks="held_at_the_release",
-                   plant=lambda _: function(blocks.check_people, lambda facts, driver, epoch, blocks: None)),
+                   plant=in_function(blocks.check_people, lambda facts, driver, epoch, blocks: None)),
             Mutant("limit-alone", "a release looks at what was counted and not at rows", breaks="held_at_the_release",
-                   plant=lambda _: _limit_alone()),
+                   plant=lambda _: replaced(blocks, "STOOD", LIMIT_ALONE)),
             Mutant("places-believed", "a report asks nobody who stands in its places", breaks="held_at_the_report",
-                   plant=lambda _: function(check_people, lambda facts, driver, first, stop: None)),
+                   plant=in_function(check_people, lambda facts, driver, first, stop: None)),
             Mutant("first-seat-alone", "only the first person of a request is found by an erasure",
-                   breaks="erased_at_any_seat", plant=lambda _: method(Batch, "_note_persons", _first_seat_alone)),
+                   breaks="erased_at_any_seat", plant=in_method(Batch, "_note_persons", _first_seat_alone)),
             Mutant("rows-kept-after-erasure", "an erasure forgets where a person stood and keeps the rows",
-                   lambda _: method(Loop, "erase_subject", lambda _: forgets_seats_alone)),
+                   in_method(Loop, "erase_subject", lambda _: forgets_seats_alone)),
         ),
     )  # fmt: skip

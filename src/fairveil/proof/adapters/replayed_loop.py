@@ -9,8 +9,6 @@ in the count of nobody, so that who that is decided about all others who came wi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,6 @@ from fairveil.errors import FairveilError
 from fairveil.loop import blocks, pages, settle, upkeep
 from fairveil.loop import writer as writing
 from fairveil.loop.batch import Batch
-from fairveil.loop.clock import ManualClock
 from fairveil.loop.config import Person, Reward
 from fairveil.loop.loop import Loop
 from fairveil.loop.play import stand_in, stands_in
@@ -27,11 +24,12 @@ from fairveil.loop.public import loop_table, release_tables
 from fairveil.loop.requests import Preparer
 from fairveil.loop.store import Store
 from fairveil.proof.adapters.loop import OF_ARRIVALS
+from fairveil.proof.adapters.restored import Place
 from fairveil.proof.engine.adapter import Checks, adapter
 from fairveil.proof.engine.replay import Compared, compare, frozen, without_chance
 from fairveil.proof.laws import must
 from fairveil.proof.laws.sums import promised
-from fairveil.proof.mutants import Method, Mutant, function, in_function, in_method
+from fairveil.proof.mutants import Method, Mutant, function, in_function, in_method, twin
 from fairveil.randomness import generator
 
 Script = list[tuple[str, Any]]
@@ -54,23 +52,20 @@ ROUNDS, WAIT = 16, 60
 ONCE, KEPT = Person(max_events=1), Person(sticky=True)
 
 
-class Place:
-    """A store with one loop, and a copy of it."""
+class ScriptedPlace(Place):
+    """A store with one loop, a copy of it, and everything that is said to others than whose events are ``own``."""
 
-    def __init__(self, folder: Path, spec: dict[str, Any], missing: str, person: Person) -> None:
-        self.folder, self.spec, self.clock = folder, spec, ManualClock()
-        self.reward, self.person = Reward(0, 1, wait=f"{WAIT}s", missing=missing), person  # type: ignore[arg-type]
+    def __init__(self, folder: Path, spec: dict[str, Any], missing: Any, person: Person, own: frozenset[str]) -> None:
+        super().__init__(folder)
+        self.about = {**spec, "reward": Reward(0, 1, wait=f"{WAIT}s", missing=missing), "person": person}
+        self.own = own
         self.said: dict[str, Any] = {"answers": {}}
 
-    @contextmanager
-    def opened(self) -> Iterator[Loop]:
-        with Store.open(f"sqlite:///{self.folder}/data/store.db", clock=self.clock, key=bytes(32)) as store:
-            if "trial" not in store.names():
-                store.create("trial", **self.spec, reward=self.reward, person=self.person)
-            yield store.loop("trial")
+    def made(self, store: Store) -> Loop:
+        return store.create("trial", **self.about)
 
-    def run(self, script: Script, own: frozenset[str]) -> dict[str, Any]:
-        """Everything that is said to others than whose events these are."""
+    def run(self, script: Script) -> dict[str, Any]:
+        """All that is said, by channel."""
         parts: list[Script] = [[]]
         for step in script:
             parts[-1].append(step)
@@ -79,50 +74,41 @@ class Place:
         for part in parts:
             with self.opened() as loop:
                 for what, given in part:
-                    getattr(self, f"_{what}")(loop, given, own)
+                    self._take(loop, what, given)
                     self._public(loop)
             if part and part[-1][0] == "restore":
-                for file in (self.folder / "data").glob("store.db*"):
-                    file.unlink()
-                upkeep.restore(self.folder / "copy", self.folder / "data" / "store.db")
+                self.put_back(everything=False)
         return {name: without_chance(said) for name, said in self.said.items()}
 
-    def _say(self, event: str | None, words: Any, own: frozenset[str]) -> None:
-        if event not in own:
-            told = self.said["answers"].setdefault(event, [])
-            told.append(str(words))
+    def _take(self, loop: Loop, what: str, given: Any) -> None:
+        """One step; a restore is done when the store is closed."""
+        match what:
+            case "ask":
+                for request, reply in zip(given, loop.decide_many(given), strict=True):
+                    self._say(request["event_id"], reply)
+            case "reward":
+                try:
+                    self._say(given[0], loop.reward(*given))
+                except FairveilError as problem:
+                    self._say(given[0], problem)
+            case "wait":
+                self.clock.advance(given)
+                loop.tick()  # whether or not it is due
+            case "show":
+                self._say(given, loop.activate(given))
+            case "erase":
+                loop.erase_subject(given)
+            case "backup":
+                upkeep.backup(loop.store, self.copy)
 
-    def _ask(self, loop: Loop, requests: Any, own: frozenset[str]) -> None:
-        for request, reply in zip(requests, loop.decide_many(requests), strict=True):
-            self._say(request["event_id"], reply, own)
-
-    def _reward(self, loop: Loop, given: Any, own: frozenset[str]) -> None:
-        try:
-            self._say(given[0], loop.reward(*given), own)
-        except FairveilError as problem:
-            self._say(given[0], problem, own)
-
-    def _wait(self, loop: Loop, seconds: Any, own: frozenset[str]) -> None:
-        self.clock.advance(seconds)
-        loop.tick()  # whether or not it is due
-
-    def _show(self, loop: Loop, event: Any, own: frozenset[str]) -> None:
-        self._say(event, loop.activate(event), own)
-
-    def _erase(self, loop: Loop, person: Any, own: frozenset[str]) -> None:
-        loop.erase_subject(person)
-
-    def _backup(self, loop: Loop, given: Any, own: frozenset[str]) -> None:
-        upkeep.backup(loop.store, self.folder / "copy")
-
-    def _restore(self, loop: Loop, given: Any, own: frozenset[str]) -> None:
-        """Done when the store is closed."""
+    def _say(self, event: str, words: Any) -> None:
+        if event not in self.own:
+            self.said["answers"].setdefault(event, []).append(str(words))
 
     def _public(self, loop: Loop) -> None:
         """All public tables, after every step."""
         self.said.setdefault("public", []).append([loop_table(loop), release_tables(loop)])
-        entries = [entry for entry in loop.ledger.entries() if entry["kind"] != "genesis"]
-        self.said["ledger"] = entries
+        self.said["ledger"] = [entry for entry in loop.ledger.entries() if entry["kind"] != "genesis"]
 
 
 def between(
@@ -138,7 +124,7 @@ def between(
 
     def path(folder: Path, world: int) -> dict[str, Any]:
         with function(writing.coins, lambda: generator(5, "coins")):
-            return Place(folder, spec, missing, person).run((one, other)[world], mine)
+            return ScriptedPlace(folder, spec, missing, person, mine).run((one, other)[world])
 
     return (frozen if spec is GREEDY else compare)(path)  # in its blocks a draw decides what is asked next
 
@@ -314,13 +300,11 @@ def _if_learned(original: Method) -> Method:
     return lambda self, ask, learned: original(self, ask, learned) if self._blocked(ask) is None else None
 
 
-def _open_for_known(original: Method) -> Method:
-    def broken(self: Batch, ask: Any) -> Any:
-        choice, learn = original(self, ask)
-        known = self._kept_arm(ask) is not None or self._blocked(ask) == "limit"
-        return choice._replace(reason="limit") if known and choice.reason == "baseline" else choice, learn
-
-    return broken
+@twin
+def _open_for_known(original: Method, self: Batch, ask: Any) -> Any:
+    choice, learn = original(self, ask)
+    known = self._kept_arm(ask) is not None or self._blocked(ask) == "limit"
+    return choice._replace(reason="limit") if known and choice.reason == "baseline" else choice, learn
 
 
 def _learned_alone(facts: Any, driver: Any, epoch: int, block: Any) -> list[bytes]:
@@ -339,13 +323,11 @@ def _of_the_learned(tx: Any, loop: int, low: int, high: int) -> int:
     return int(found[0][0]) if found else high
 
 
-def _told(original: Method) -> Method:
-    def broken(loop: Loop) -> Any:
-        with loop.store.reading() as tx:
-            rows = tx.execute("SELECT count(*) FROM events WHERE loop = ? AND reward > 0", (loop.facts.id,))
-        return {**original(loop), "answered": rows[0][0]}
-
-    return broken
+@twin
+def _told(original: Method, loop: Loop) -> Any:
+    with loop.store.reading() as tx:
+        rows = tx.execute("SELECT count(*) FROM events WHERE loop = ? AND reward > 0", (loop.facts.id,))
+    return {**original(loop), "answered": rows[0][0]}
 
 
 @adapter("loop-replayed")

@@ -33,8 +33,9 @@ from fairveil.proof.adapters import node as nodes
 from fairveil.proof.engine.adapter import Checks, adapter
 from fairveil.proof.engine.replay import Compared, ServedPath, compare, frozen
 from fairveil.proof.laws import must
+from fairveil.proof.laws.algorithms import met
 from fairveil.proof.laws.sums import promised
-from fairveil.proof.mutants import Method, Mutant, in_function, in_method, method, with_noise
+from fairveil.proof.mutants import Method, Mutant, in_function, in_method, method, twin, with_noise
 from fairveil.proof.mutants import mutant as noises
 from fairveil.running.runner import run
 
@@ -189,7 +190,7 @@ def node_with(world: str) -> ServedPath:
         rows, labels = _people(world if number else "")
         held = Rows.dense(rows[:20], np.where(labels[:20] == 1, 1.0, -1.0))
         with nodes._ledger(folder) as ledger:
-            sent = nodes.met(nodes.node_in(folder, ledger, rows=held)).send()
+            sent = met(nodes.node_in(folder, ledger, rows=held)).send()
         return {"message": sent.payload}
 
     return path
@@ -222,41 +223,33 @@ def a_secure_run(folder: Path) -> None:
     must(base in [run_beside_its_promise(arm) for arm in (0, 1)], "a secure run shows exact numbers beside its promise")
 
 
-def _handed_out(original: Method) -> Method:
-    def broken(self: Any, rows: Any, labels: Any, **more: Any) -> Any:
-        made = original(self, rows, labels, **more)
-        made._seen = float(np.asarray(rows)[:, 0].sum())
-        return made
-
-    return broken
+@twin
+def _handed_out(original: Method, self: Any, rows: Any, labels: Any, **more: Any) -> Any:
+    made = original(self, rows, labels, **more)
+    made._seen = float(np.asarray(rows)[:, 0].sum())
+    return made
 
 
-def _names_of_the_data(original: Method) -> Method:
-    def broken(sensitive: Any, names: Any, rows: int, **more: Any) -> Any:
-        return original(sensitive, None if not more else names, rows, **more)
-
-    return broken
+@twin
+def _names_of_the_data(original: Method, sensitive: Any, names: Any, rows: int, **more: Any) -> Any:
+    return original(sensitive, None if not more else names, rows, **more)
 
 
 def _labels_of_the_data(original: Method) -> Method:
     return lambda labels, declared, name: np.unique(labels) if len(np.unique(labels)) == 2 else np.array([0, 2])
 
 
-def _nobody_alone(original: Method) -> Method:
-    def broken(self: Any, index: Any, labels: Any, groups: int) -> None:
-        if (np.bincount(index) == 1).any():
-            raise PrivacyError("a group has one person", fix="merge it")
-        original(self, index, labels, groups)
-
-    return broken
+@twin
+def _nobody_alone(original: Method, self: Any, index: Any, labels: Any, groups: int) -> None:
+    if (np.bincount(index) == 1).any():
+        raise PrivacyError("a group has one person", fix="merge it")
+    original(self, index, labels, groups)
 
 
-def _unclipped(original: Method) -> Method:
-    def broken(self: PrivateValue, weights: Any, outcomes: Any) -> Any:
-        wide = PrivateValue(epsilon=self.epsilon, clip=float(np.minimum(weights, 1e6).max()))
-        return original(wide, weights, outcomes)
-
-    return broken
+@twin
+def _unclipped(original: Method, self: PrivateValue, weights: Any, outcomes: Any) -> Any:
+    wide = PrivateValue(epsilon=self.epsilon, clip=float(np.minimum(weights, 1e6).max()))
+    return original(wide, weights, outcomes)
 
 
 @adapter("parties-replayed")

@@ -20,7 +20,7 @@ from fairveil.proof.adapters.served import BROKEN, Served, Step, equal_coins, wa
 from fairveil.proof.engine.adapter import Checks, adapter
 from fairveil.proof.engine.replay import Compared, compare
 from fairveil.proof.laws import must
-from fairveil.proof.mutants import Method, Mutant, function, in_function, in_method, method, together
+from fairveil.proof.mutants import Method, Mutant, function, in_function, in_method, method, together, twin
 from fairveil.service.app import TOLD, Service, log
 from fairveil.service.messages import Answer, Scope, refusal
 from fairveil.service.metrics import Metrics
@@ -123,78 +123,64 @@ def a_conflict(folder: Path) -> None:
     must(between(one[:-3], other[:-3]) == SAME, "whether somebody sends the same again is told to others")
 
 
-def _conflicts_told(original: Method) -> Method:
-    def broken(self: Service, scope: Scope, template: str, status: int, *given: Any) -> None:
-        told = 409 if scope.pop(TOLD, None) is not None else status
-        original(self, scope, template, told, *given)
-
-    return broken
+@twin
+def _conflicts_told(original: Method, self: Service, scope: Scope, template: str, status: int, *given: Any) -> None:
+    told = 409 if scope.pop(TOLD, None) is not None else status
+    original(self, scope, template, told, *given)
 
 
-def _says_words(original: Method) -> Method:
-    def broken(error: Exception, request: str = "") -> Answer:
-        if type(error) is RuntimeError:
-            error = asked.Invalid(str(error), path="body")
-        made: Answer = original(error, request)
-        return made
-
-    return broken
+@twin
+def _says_words(original: Method, error: Exception, request: str = "") -> Answer:
+    if type(error) is RuntimeError:
+        error = asked.Invalid(str(error), path="body")
+    made: Answer = original(error, request)
+    return made
 
 
-def _logs_words(original: Method) -> Method:
-    def broken(self: Service, error: Exception, request: str = "-") -> None:
-        original(self, error, request)
-        log.error("request %s: %s", request, error)
-
-    return broken
+@twin
+def _logs_words(original: Method, self: Service, error: Exception, request: str = "-") -> None:
+    original(self, error, request)
+    log.error("request %s: %s", request, error)
 
 
-def _counts_rewards(original: Method) -> Method:
-    def broken(self: Metrics, service: Service) -> bytes:
-        with service.store.reading() as tx:
-            [(found,)] = tx.execute("SELECT coalesce(sum(reward), 0) FROM events")
-        return bytes(original(self, service)) + f"fairveil_rewards {found}\n".encode()
-
-    return broken
+@twin
+def _counts_rewards(original: Method, self: Metrics, service: Service) -> bytes:
+    with service.store.reading() as tx:
+        [(found,)] = tx.execute("SELECT coalesce(sum(reward), 0) FROM events")
+    return bytes(original(self, service)) + f"fairveil_rewards {found}\n".encode()
 
 
-def _tagged(original: Method) -> Method:
-    async def broken(self: Service, route: Any, names: Any, token: Any, scope: Scope, receive: Any, send: Any) -> int:
-        with self.store.reading() as tx:
-            [(found,)] = tx.execute("SELECT coalesce(sum(reward), 0) FROM events")
+@twin
+async def _tagged(
+    original: Method, self: Service, route: Any, names: Any, token: Any, scope: Scope, receive: Any, send: Any
+) -> int:
+    with self.store.reading() as tx:
+        [(found,)] = tx.execute("SELECT coalesce(sum(reward), 0) FROM events")
 
-        async def tagged(message: Any) -> None:
-            tag = [(b"etag", f'"{found}"'.encode())] if "headers" in message else []
-            await send({**message, "headers": [*message.get("headers", ()), *tag]})
+    async def tagged(message: Any) -> None:
+        tag = [(b"etag", f'"{found}"'.encode())] if "headers" in message else []
+        await send({**message, "headers": [*message.get("headers", ()), *tag]})
 
-        return int(await original(self, route, names, token, scope, receive, tagged))
-
-    return broken
-
-
-def _names_people(original: Method) -> Method:
-    def broken(self: Loop, subject: str, actor: str = "local") -> int:
-        found = int(original(self, subject, actor))
-        self.writer.act(lambda batch: trail.note(batch.tx, batch.now, actor, "erased", self.name, {"events": found}))
-        return found
-
-    return broken
+    return int(await original(self, route, names, token, scope, receive, tagged))
 
 
-def _without_places(original: Method) -> Method:
-    def broken(self: Placing, ask: Any, made: Any) -> None:
-        if not self._over(ask):
-            original(self, ask, made)
+@twin
+def _names_people(original: Method, self: Loop, subject: str, actor: str = "local") -> int:
+    found = int(original(self, subject, actor))
+    self.writer.act(lambda batch: trail.note(batch.tx, batch.now, actor, "erased", self.name, {"events": found}))
+    return found
 
-    return broken
 
-
-def _counts_blanks(original: Method) -> Method:
-    def broken(self: Placing, ask: Any, made: Any) -> None:
-        self.counters.limited += self._over(ask)
+@twin
+def _without_places(original: Method, self: Placing, ask: Any, made: Any) -> None:
+    if not self._over(ask):
         original(self, ask, made)
 
-    return broken
+
+@twin
+def _counts_blanks(original: Method, self: Placing, ask: Any, made: Any) -> None:
+    self.counters.limited += self._over(ask)
+    original(self, ask, made)
 
 
 def _told_blanks(original: Method) -> Method:

@@ -7,7 +7,6 @@ order.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -16,18 +15,17 @@ from weakref import WeakKeyDictionary
 
 from fairveil.errors import FairveilError
 from fairveil.ledger import Ledger
-from fairveil.proof.adapters.feed import OF_ROWS
+from fairveil.proof.adapters.feed import OF_ROWS, Rows, fed, hourly
 from fairveil.proof.engine.adapter import Checks, adapter
 from fairveil.proof.engine.replay import Compared, compare, without_chance
 from fairveil.proof.laws import must
-from fairveil.proof.mutants import Mutant, in_method
+from fairveil.proof.mutants import Method, Mutant, in_method, twin
 from fairveil.streams.columns import Columns
-from fairveil.streams.serving.feed import Feed, Lines, Reading
+from fairveil.streams.serving.feed import Feed
 from fairveil.streams.serving.output import Layout
 from fairveil.streams.serving.people import PersonCounts
 from fairveil.streams.serving.release_run import ReadAgain, ReleaseRun
 
-Rows = list[tuple[str, str]]
 HOURS, PEOPLE, OFTEN, MU, CROWD = 5, 4, 2, 0.5, 150
 RELEASER = {"name": "baseline-gaussian", "mu": MU, "horizon": HOURS}
 NEIGHBOURS = {"replace": MU, "add-remove": 2 * MU}
@@ -35,26 +33,18 @@ NEIGHBOURS = {"replace": MU, "add-remove": 2 * MU}
 
 
 def rows() -> Rows:
-    """Everybody once an hour, in the order of time."""
-    return [(f"2024-01-01T{hour:02}:{5 * who:02}", f"p{who}") for hour in range(HOURS) for who in range(PEOPLE)]
+    return hourly(HOURS, PEOPLE)
 
 
 def released(folder: Path, given: Rows, watermark: bool = False, neighbours: str = "replace") -> dict[str, Any]:
     """One run of the command over these rows: its output, its words, its ledger."""
-    (folder / "in.csv").write_text("ts,id\n" + "".join(f"{time},{who}\n" for time, who in given))
     people, said = PersonCounts(1, OFTEN), {"error": ""}
     columns = Columns.build({**RELEASER, **people.keys(), "neighbours": neighbours}, ["count"])
-    reading = Reading(
-        ("count",), time="ts", step="1h", start="2024-01-01", person="id", horizon=HOURS, watermark=watermark
-    )
-    reader = os.open(folder / "in.csv", os.O_RDONLY)
-    try:
-        feed = Feed(Lines(reader), reading, people)
-        ReleaseRun(columns, feed, Layout("ts", ("count",)), folder / "out.csv", folder / "ledger.db").run()
-    except FairveilError as problem:
-        said["error"] = str(problem)
-    finally:
-        os.close(reader)
+    with fed(folder, given, people, HOURS, watermark) as feed:
+        try:
+            ReleaseRun(columns, feed, Layout("ts", ("count",)), folder / "out.csv", folder / "ledger.db").run()
+        except FairveilError as problem:
+            said["error"] = str(problem)
     said["output"] = (folder / "out.csv").read_text() if (folder / "out.csv").exists() else ""
     if (folder / "ledger.db").exists():
         with Ledger.open(folder / "ledger.db") as ledger:
@@ -146,25 +136,19 @@ def a_longer_name(folder: Path) -> None:
     must(between(whole, longer, watermark=True) == Compared(0.0, 0.0, ()), "how long a name is shows")
 
 
-def _counted_again(original: Callable[..., Any]) -> Callable[..., Any]:
+@twin
+def _counted_again(original: Method, self: Feed, picked: list[str]) -> Any:
     """Who was counted before a watermark is forgotten with the steps that it closes."""
-
-    def broken(self: Feed, picked: list[str]) -> Any:
-        made = original(self, picked)
-        if not picked[1].strip() and self.people is not None:
-            self.people._steps.clear()
-        return made
-
-    return broken
+    made = original(self, picked)
+    if not picked[1].strip() and self.people is not None:
+        self.people._steps.clear()
+    return made
 
 
-def _first_come(original: Callable[..., Any]) -> Callable[..., Any]:
+@twin
+def _first_come(original: Method, self: PersonCounts, people: Any) -> int:
     """Only so many rows of a step are counted, whoever comes first."""
-
-    def broken(self: PersonCounts, people: Any) -> int:
-        return int(original(self, list(people)[: PEOPLE - 1]))
-
-    return broken
+    return int(original(self, list(people)[: PEOPLE - 1]))
 
 
 def _sorted_only(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,9 +7,8 @@ that were restored together drew published blocks again, and nothing said that n
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +24,16 @@ from fairveil.loop.problems import LedgerInDoubt, StorageFailed
 from fairveil.loop.public import loop_table
 from fairveil.loop.store import Store
 from fairveil.proof.engine.adapter import Checks, adapter
-from fairveil.proof.laws import must
-from fairveil.proof.mutants import Mutant, function, in_function, method
+from fairveil.proof.laws import must, refused
+from fairveil.proof.mutants import Method, Mutant, in_function, in_method, replaced, twin
 from fairveil.storage import faults
 
-Method = Callable[..., Any]
 POLICY = {"name": "private-nash", "arms": 2, "epsilon": 1.0}
 RULES = ("arrivals", "blocks")
 """How a loop releases: by seats that are given when rewards come, or by rounds that are decided together."""
 ROUNDS, WAIT = 24, 60
+DOUBTED = (LedgerInDoubt, LedgerTampered, StorageFailed)
+"""How something is refused that does not continue what was there."""
 
 
 class Place:
@@ -132,7 +132,8 @@ def the_trail_says_that_it_was_put_back(folder: Path) -> None:
         must(upkeep.check(loop.store)["trail"] == len(entries), "an unchanged trail is not what was written")
         with loop.store.writing() as tx:
             tx.execute("DELETE FROM trail WHERE seq = 1")
-        must(_refused(partial(upkeep.check, loop.store)), "an entry that was taken out of the trail is not missed")
+        with refused("an entry that was taken out of the trail is not missed", *DOUBTED):
+            upkeep.check(loop.store)
 
 
 def without_pages_learning_waits(folder: Path) -> None:
@@ -168,11 +169,8 @@ def pages_come_before_values(folder: Path) -> None:
                     there = tx.execute("SELECT count(*) FROM sqlite_master WHERE name = 'released_pages'")[0][0]
                     seen.append(tx.execute("SELECT count(*) FROM released_pages")[0][0] if there else 0)
 
-        faults.hook = look
-        try:
+        with replaced(faults, "hook", look):
             place.play(loop, 0)
-        finally:
-            faults.hook = None
         digests = recovery._digests(loop)
         assert loop.pages is not None
         must(seen and min(seen) > 0, "a value is drawn before the keys of its events are on disk")
@@ -200,17 +198,10 @@ def an_older_ledger_pays_nothing(folder: Path) -> None:
     shutil.copytree(place.copy, place.data / "ledgers")
     about: dict[str, Any] = {"policy": POLICY, "reward": Reward(0, 1, wait=f"{WAIT}s"), "budget": {"ledger": "trial"}}
     with place.opened() as loop:
-        report = partial(loop.release, "fairness", first=ROUNDS // 2, stop=ROUNDS, epsilon=1.0)
-        must(_refused(report), "a report by hand is drawn on an older ledger")
-        must(_refused(partial(loop.store.create, "next", **about)), "a loop is charged to an older ledger")
-
-
-def _refused(act: Callable[[], Any]) -> bool:
-    try:
-        act()
-    except (LedgerInDoubt, LedgerTampered, StorageFailed):
-        return True
-    return False
+        with refused("a report by hand is drawn on an older ledger", *DOUBTED):
+            loop.release("fairness", first=ROUNDS // 2, stop=ROUNDS, epsilon=1.0)
+        with refused("a loop is charged to an older ledger", *DOUBTED):
+            loop.store.create("next", **about)
 
 
 def a_lost_mark_stops_learning(folder: Path) -> None:
@@ -270,21 +261,17 @@ def _write_back(original: Method) -> Method:
     return lambda self, mark: self._write(mark)
 
 
-def _marks_too(original: Method) -> Method:
-    def broken(store: Store, folder: Path, *given: Any) -> Any:
-        made = original(store, folder, *given)
-        if store.anchors is not None:
-            shutil.copytree(store.anchors, folder / "anchors")
-        return made
-
-    return broken
+@twin
+def _marks_too(original: Method, store: Store, folder: Path, *given: Any) -> Any:
+    made = original(store, folder, *given)
+    if store.anchors is not None:
+        shutil.copytree(store.anchors, folder / "anchors")
+    return made
 
 
-def _written_later(original: Method) -> Method:
-    def broken(self: Pages, blocks: Any) -> dict[str, str]:
-        return {block: self.keys().page(block, events) for block, events in blocks.items()}
-
-    return broken
+@twin
+def _written_later(original: Method, self: Pages, blocks: Any) -> dict[str, str]:
+    return {block: self.keys().page(block, events) for block, events in blocks.items()}
 
 
 @adapter("restored")
@@ -304,13 +291,13 @@ def restored_checks() -> Checks:
         ),
         (
             Mutant("pages-not-asked", "a copy learns events that were released",
-                   lambda _: method(Pages, "among", lambda _: lambda self, tx, keys: frozenset())),
+                   in_method(Pages, "among", lambda _: lambda self, tx, keys: frozenset())),
             Mutant("pages-not-written", "a value is stored without the keys of its events",
-                   lambda _: method(Pages, "write", _written_later)),
+                   in_method(Pages, "write", _written_later)),
             Mutant("blind-epoch", "an epoch without its pages learns by itself",
-                   lambda _: method(Pages, "missing", lambda _: lambda self, digests: [])),
+                   in_method(Pages, "missing", lambda _: lambda self, digests: [])),
             Mutant("epochs-not-named", "the guarantee of a restored loop is that of a new one",
-                   lambda _: function(public.event_guarantee, lambda loop, epoch: loop.facts.guarantee)),
+                   in_function(public.event_guarantee, lambda loop, epoch: loop.facts.guarantee)),
             Mutant("epoch-not-in-the-trail", "the trail of a store that was put back goes on as if it was not",
                    in_function(trail.note, _silent("epoch")), breaks=the_trail_says_that_it_was_put_back.__name__),
             Mutant("trail-only-counted", "an entry that was taken out of the trail is not missed",
@@ -320,12 +307,12 @@ def restored_checks() -> Checks:
             Mutant("report-in-doubt", "a report by hand does not ask whether the ledger continues what is stored",
                    in_function(reports._check_doubt, lambda loop: None)),
             Mutant("anchor-begins-again", "a lost anchor is made anew and nobody is asked",
-                   lambda _: method(Book, "adopt_anchor", _always_again)),
+                   in_method(Book, "adopt_anchor", _always_again)),
             Mutant("mark-goes-back", "the slower of two processes takes the anchor back",
-                   lambda _: method(FileAnchor, "write", _write_back)),
+                   in_method(FileAnchor, "write", _write_back)),
             Mutant("marks-in-the-backup", "a backup holds the marks that should show that it was put back",
-                   lambda _: function(upkeep.backup, _marks_too(upkeep.backup))),
+                   in_function(upkeep.backup, _marks_too(upkeep.backup))),
             Mutant("set-back-passes", "a ledger that its anchor has seen longer is written to",
-                   lambda _: method(Book, "_check_anchor", lambda _: lambda self, store: None)),
+                   in_method(Book, "_check_anchor", lambda _: lambda self, store: None)),
         ),
     )  # fmt: skip

@@ -21,7 +21,7 @@ from fairveil.loop.loop import Loop
 from fairveil.loop.requests import Ask
 from fairveil.loop.store import Store
 from fairveil.proof.engine.replay import without_chance
-from fairveil.proof.mutants import method
+from fairveil.proof.mutants import Method, method, twin
 from fairveil.randomness import generator
 from fairveil.service.app import PAGES, ROUTES, Service
 from fairveil.service.settings import Settings
@@ -74,14 +74,12 @@ class Heard(logging.Handler):
 def equal_coins() -> Iterator[None]:
     """Every event has the same coins in both worlds: what differs then differs for another reason."""
 
-    def change(original: Callable[..., Any]) -> Callable[..., Any]:
-        def decided(self: Batch, ask: Ask) -> Any:
-            self.rng = generator(5, "coins", ask.event)
-            return original(self, ask)
+    @twin
+    def decided(original: Method, self: Batch, ask: Ask) -> Any:
+        self.rng = generator(5, "coins", ask.event)
+        return original(self, ask)
 
-        return decided
-
-    with method(Batch, "_decided", change):
+    with method(Batch, "_decided", decided):
         yield
 
 
@@ -229,8 +227,6 @@ def _plain(cell: Any) -> Any:
     return "x" + bytes(cell).hex() if isinstance(cell, bytes | memoryview) else cell
 
 
-def unforeseen(original: Callable[..., Any]) -> Callable[..., Any]:
-    def broken(self: Loop, *given: Any) -> Any:
-        raise RuntimeError(f"unforeseen, about {given}")
-
-    return broken
+@twin
+def unforeseen(original: Method, self: Loop, *given: Any) -> Any:
+    raise RuntimeError(f"unforeseen, about {given}")

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
+from pathlib import Path
 
 import numpy as np
 
 from fairveil.arrays import Floats
 from fairveil.privacy.mechanisms import Laplace
 from fairveil.privacy.noise import SecureNoise
+from fairveil.proof.adapters.feed import counted
 from fairveil.proof.attacks import Attack, guess_chance
 from fairveil.randomness import Generator
 from fairveil.registry import register
-from fairveil.streams.serving.feed import Feed, Lines, Reading
-from fairveil.streams.serving.people import PersonCounts
 
 EPSILON, HOURS, OTHERS = 0.5, 24, 8
 EARLY, LATE = 1, 22
@@ -54,11 +53,6 @@ def _bare(hours: list[int]) -> Floats:
 
 
 def _served(hours: list[int]) -> Floats:
-    rows = [f"2024-01-01T{hour:02}:30,person-{place}" for place, hour in enumerate(hours)]
-    with tempfile.TemporaryFile() as file:
-        file.write("\n".join(["time,who", *rows, ""]).encode())
-        file.flush()
-        os.lseek(file.fileno(), 0, os.SEEK_SET)
-        reading = Reading(("count",), time="time", step="1h", start="2024-01-01T00:00", person="who", horizon=HOURS)
-        feed = Feed(Lines(file.fileno()), reading, PersonCounts(participation=1))
-        return np.array([step.values[0] for group in feed.steps() for step in group])
+    rows = [(f"2024-01-01T{hour:02}:30", f"person-{place}") for place, hour in enumerate(hours)]
+    with tempfile.TemporaryDirectory() as folder:
+        return counted(Path(folder), rows, 1, HOURS)

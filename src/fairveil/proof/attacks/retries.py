@@ -8,7 +8,7 @@ import numpy as np
 
 from fairveil.ledger import Ledger, Limit
 from fairveil.privacy.mechanisms import Laplace
-from fairveil.privacy.noise import SecureNoise
+from fairveil.privacy.noise import Noise, SecureNoise
 from fairveil.proof.attacks import Attack, guess_chance
 from fairveil.randomness import Generator
 from fairveil.registry import register
@@ -29,8 +29,8 @@ class Retries(Attack):
         secret = int(rng.integers(2))
         mechanism = Laplace(sensitivity=1.0, epsilon=EPSILON)
 
-        def draw(noise: object) -> float:
-            return float(mechanism.release(float(secret), noise if protected else SecureNoise()))  # type: ignore[arg-type]
+        def draw(noise: Noise) -> float:
+            return float(mechanism.release(float(secret), noise))
 
         if protected:
             with (
@@ -39,5 +39,5 @@ class Retries(Attack):
             ):
                 answers = [ledger.release("count", draw, event=mechanism.event()) for _ in range(TIMES)]
         else:
-            answers = [draw(None) for _ in range(TIMES)]
+            answers = [draw(SecureNoise()) for _ in range(TIMES)]
         return int(float(np.mean(answers)) > 0.5) == secret

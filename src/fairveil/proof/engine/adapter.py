@@ -7,6 +7,7 @@ privacy: a guarantee is worth nothing where a charge is left out, or where a row
 from __future__ import annotations
 
 import importlib
+import pkgutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,25 +17,6 @@ from fairveil.errors import ContractError, FairveilError
 from fairveil.proof.mutants import Mutant
 
 ADAPTER = "adapter"
-MODULES = (
-    "agent",
-    "estimator",
-    "evaluate",
-    "feed",
-    "journal",
-    "ledger",
-    "lives",
-    "loop",
-    "node",
-    "people",
-    "policies",
-    "replayed_loop",
-    "replayed_parties",
-    "replayed_service",
-    "replayed_stream",
-    "restored",
-)
-"""Where adapters are made, in `fairveil.proof.adapters`."""
 Law = Callable[[Path], None]
 """A law is shown an empty folder and raises ContractError."""
 
@@ -90,6 +72,7 @@ def adapter(name: str) -> Callable[[Make], Make]:
 
 def adapters() -> dict[str, Make]:
     """Every adapter by name, not yet made."""
-    for module in MODULES:
-        importlib.import_module(f"fairveil.proof.adapters.{module}")
+    rooms = importlib.import_module("fairveil.proof.adapters")
+    for module in pkgutil.iter_modules(rooms.__path__, f"{rooms.__name__}."):
+        importlib.import_module(module.name)
     return dict(sorted(_MAKERS.items()))

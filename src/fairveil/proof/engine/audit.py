@@ -5,7 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import multiprocessing
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -75,21 +75,22 @@ def audit(
 
     A pair's own claim includes the one in mu or rho, if it has one; a stated epsilon or delta is audited alone.
     """
-    pair = target if isinstance(target, AuditPair) else None
-    run = pair.run if pair is not None else target
-    if epsilon is None and pair is None:
-        raise SpecError("an audit needs a claim", path="epsilon", fix="state epsilon (and delta)")
-    zero, one = outputs(run, trials, noise=noise, seed=seed, workers=workers)  # type: ignore[arg-type]
-    return attack(
-        zero,
-        one,
-        epsilon=pair.epsilon if epsilon is None and pair is not None else float(epsilon or 0.0),
-        delta=(pair.delta if pair is not None else 0.0) if delta is None else delta,
-        confidence=confidence,
-        worlds=pair.worlds if pair is not None else "world 0 against world 1",
-        statistic=pair.statistic if pair is not None else "output",
-        finer=pair.finer if pair is not None and epsilon is None and delta is None else None,
-    )
+    if not isinstance(target, AuditPair):
+        if epsilon is None:
+            raise SpecError("an audit needs a claim", path="epsilon", fix="state epsilon (and delta)")
+        target = AuditPair(target, "world 0 against world 1", "output", epsilon)
+    stated = {} if epsilon is None else {"epsilon": float(epsilon)}
+    stated |= {} if delta is None else {"delta": delta}
+    worlds = outputs(target.run, trials, noise=noise, seed=seed, workers=workers)
+    return _judged(target, worlds, {"epsilon": target.epsilon, "delta": target.delta} | stated, confidence, not stated)
+
+
+def _judged(
+    pair: AuditPair, worlds: Sequence[Floats], claim: dict[str, float], confidence: float, own: bool
+) -> Finding:
+    """The outputs of a pair against a claim; ``own``: it is the pair's, and with it the one in mu or rho."""
+    finer = pair.finer if own else None
+    return attack(*worlds, **claim, confidence=confidence, worlds=pair.worlds, statistic=pair.statistic, finer=finer)
 
 
 def _check_portable(run: Callable[..., object]) -> None:
@@ -156,16 +157,8 @@ class Audit(Task):
         half = len(parts) // 2
         worlds = [np.concatenate([part["output"] for part in side]) for side in (parts[:half], parts[half:])]
         claim = spec["claimed"]
-        finding = attack(
-            worlds[0],
-            worlds[1],
-            epsilon=claim["epsilon"],
-            delta=claim["delta"],
-            confidence=spec["confidence"],
-            worlds=pair.worlds,
-            statistic=pair.statistic,
-            finer=pair.finer if claim == {"epsilon": pair.epsilon, "delta": pair.delta} else None,
-        )
+        own = claim == {"epsilon": pair.epsilon, "delta": pair.delta}
+        finding = _judged(pair, worlds, claim, spec["confidence"], own)
         promise = thing.guarantee() if hasattr(thing, "guarantee") else None
         return Outcome(metrics(finding), guarantee=promise, simulated=make_noise(spec["noise"], spec["seed"]).simulated)
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fairveil import registry
@@ -279,8 +279,7 @@ def _weakened(pair: AuditPair, factor: float, effort: AuditEffort, noise: str, s
     def run(world: int, trials: int, source: Any, rng: Any) -> Any:
         return pair.run(world, trials, Weakened(source, factor), rng)
 
-    weak = AuditPair(run, pair.worlds, pair.statistic, pair.epsilon, pair.delta, pair.finer, pair.trials)
-    return _attempt(weak, effort, noise, seed + 1)
+    return _attempt(replace(pair, run=run), effort, noise, seed + 1)
 
 
 def _note(verdict: Verdict, name: str, pair: AuditPair, effort: AuditEffort, noise: str, seed: int) -> None:

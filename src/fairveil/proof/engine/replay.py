@@ -40,7 +40,7 @@ from scipy.linalg import qr
 from fairveil.arrays import Floats, Ints
 from fairveil.ledger.draws import Draws
 from fairveil.privacy.noise import Noise, SeededNoise
-from fairveil.proof.mutants import method
+from fairveil.proof.mutants import Method, method, twin
 
 Said = Mapping[str, Any]
 ServedPath = Callable[[Path, int], Said]
@@ -144,30 +144,26 @@ def play(
     """
     blocks: list[TapedBlock] = []
 
-    def change(original: Callable[..., Any]) -> Callable[..., Any]:
-        def release(self: Draws, names: Sequence[str], draw: Any, noise: Any, payment: Any) -> Any:
-            def taped(source: Noise, earlier: Any) -> Any:
-                place = len(blocks)
-                tape = Tape(place, moves.get(place, {}))
-                value = draw(tape, earlier)
-                name = RANDOM.sub("*", names[len(earlier)])
-                found = list(leaves(value))
-                told = [isinstance(item, int | float) and not isinstance(item, bool) for _, item in found]
-                numbers = np.array([item for (_, item), is_number in zip(found, told) if is_number], np.float64)
-                facts = tuple(
-                    (at, "" if is_number else without_chance(item)) for (at, item), is_number in zip(found, told)
-                )
-                blocks.append(TapedBlock(name, value, numbers, facts, tape.levels))
-                if place == last:
-                    raise Stopped
-                return value if frozen is None or place >= len(frozen) else frozen[place].value
+    @twin
+    def release(original: Method, self: Draws, names: Sequence[str], draw: Any, noise: Any, payment: Any) -> Any:
+        def taped(source: Noise, earlier: Any) -> Any:
+            place = len(blocks)
+            tape = Tape(place, moves.get(place, {}))
+            value = draw(tape, earlier)
+            name = RANDOM.sub("*", names[len(earlier)])
+            found = list(leaves(value))
+            told = [isinstance(item, int | float) and not isinstance(item, bool) for _, item in found]
+            numbers = np.array([item for (_, item), is_number in zip(found, told) if is_number], np.float64)
+            facts = tuple((at, "" if is_number else without_chance(item)) for (at, item), is_number in zip(found, told))
+            blocks.append(TapedBlock(name, value, numbers, facts, tape.levels))
+            if place == last:
+                raise Stopped
+            return value if frozen is None or place >= len(frozen) else frozen[place].value
 
-            return original(self, names, taped, noise, payment)
-
-        return release
+        return original(self, names, taped, noise, payment)
 
     said: Said = {}
-    with tempfile.TemporaryDirectory() as folder, method(Draws, "release", change), suppress(Stopped):
+    with tempfile.TemporaryDirectory() as folder, method(Draws, "release", release), suppress(Stopped):
         said = path(Path(folder), world)
     return ReplayedRun(said, blocks)
 

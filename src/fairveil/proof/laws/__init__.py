@@ -9,18 +9,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
-from fairveil.arrays import Ints
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fairveil.arrays import Floats, Ints
 from fairveil.errors import ContractError, FairveilError
-from fairveil.privacy.noise import SeededNoise
+from fairveil.privacy.guarantee import Guarantee
+from fairveil.privacy.noise import Noise, SeededNoise, ZeroNoise
 
 
 def must(holds: object, problem: str, fix: str = "") -> None:
     """What a law asks for."""
     if not holds:
         raise ContractError(problem, fix=fix)
+
+
+@contextmanager
+def refused(problem: str, *errors: type[Exception], fix: str = "") -> Iterator[None]:
+    """What is tried inside must be refused with one of these errors: ``problem`` says what is wrong where it is not."""
+    try:
+        yield
+    except errors:
+        return
+    raise ContractError(problem, fix=fix)
+
+
+Costs = Iterator[tuple[str, float, float]]
+"""What the worst unit costs, and what is promised, by configuration: ``(words, cost, claim)``."""
+
+
+def in_words(keys: Mapping[str, Any]) -> str:
+    """What is special about a configuration."""
+    return ", ".join(f"{key} {value}" for key, value in keys.items() if value is not None)
+
+
+def established(promise: Guarantee | None) -> bool:
+    """Whether a thing promises something that is proven."""
+    return promise is not None and promise.established
 
 
 def check_laws(laws: Mapping[str, Callable[..., Any]], thing: Any, *more: Any) -> list[str]:
@@ -31,6 +60,27 @@ def check_laws(laws: Mapping[str, Callable[..., Any]], thing: Any, *more: Any) -
         except FairveilError as problem:  # a thing that refuses what the law asks of it keeps that law no more
             raise ContractError(f"{name}: {problem.problem}", path=thing.name, fix=problem.fix) from problem
     return list(laws)
+
+
+class ThoughtOf(Noise):
+    """Noise that a law thinks of: draws of both laws come out of one method, which is told their levels."""
+
+    __slots__ = ()
+
+    def drawn(self, levels: Floats) -> Ints:
+        raise NotImplementedError
+
+    def gaussian(self, sigma: float, size: int = 1) -> Ints:
+        return self.drawn(np.full(size, sigma))
+
+    def gaussians(self, sigmas: ArrayLike) -> Ints:
+        return self.drawn(np.asarray(sigmas, np.float64))
+
+    def laplace(self, scale: float, size: int = 1) -> Ints:
+        return self.drawn(np.full(size, scale))
+
+    def uniform_integers(self, high: int, size: int = 1) -> Ints:
+        return ZeroNoise().uniform_integers(high, size)
 
 
 class Asked(SeededNoise):

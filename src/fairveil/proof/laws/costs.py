@@ -29,9 +29,10 @@ from fairveil.classify.learners import PrivateLogistic
 from fairveil.configuration import describe
 from fairveil.errors import SpecError
 from fairveil.privacy.noise import Noise, ZeroNoise
+from fairveil.proof.laws import Costs, in_words
 from fairveil.proof.laws.fits import fit_costs
 from fairveil.proof.laws.losses import binomial_loss, epsilon_at
-from fairveil.proof.laws.sums import draw_effects, priced, promised
+from fairveil.proof.laws.sums import prices, promised
 from fairveil.randomness import generator
 from fairveil.streams.protocol import SEEN, Releaser
 from fairveil.streams.releasers.budget_absorption import Publishing
@@ -87,7 +88,6 @@ FORMS: tuple[dict[str, Any], ...] = (
     {"law": "binomial"},
     {"law": "binomial", "sensitivity": 3.0, "epsilon": 3.0},
 )
-Costs = Iterator[tuple[str, float, float]]
 
 
 def built(releaser: Releaser) -> Iterator[tuple[str, Any]]:
@@ -96,7 +96,7 @@ def built(releaser: Releaser) -> Iterator[tuple[str, Any]]:
     for unit, form in itertools.product(UNITS, FORMS):
         if not set(form) <= set(table):
             continue
-        words = ", ".join(f"{key} {value}" for key, value in (unit | form).items() if value is not None)
+        words = in_words(unit | form)
         try:
             made: Any = registry.build("releaser", {**table, "participation": None, **unit, **form}, "releaser")
         except SpecError:
@@ -133,14 +133,16 @@ def releaser_costs(releaser: Releaser) -> Costs:
 
 def linear_cost(made: Any) -> float:
     low, high = made.range or (0.0, made.sensitivity)
-    base, effects = draw_effects(partial(published, made, np.full(STEPS, low)))
-    worst = 0.0
-    for steps in touched(made):
-        values = np.full(STEPS, low)
-        values[list(steps)] = high
-        change = base - published(made, values, ZeroNoise())
-        worst = max(worst, priced(effects, change, made.guarantee().definition == "pure"))
-    return worst
+    still = np.full(STEPS, low)
+    others = [published(made, met(still, steps, high), ZeroNoise()) for steps in touched(made)]
+    return max(prices(partial(published, made, still), others, made.guarantee().definition == "pure"))
+
+
+def met(still: Floats, steps: tuple[int, ...], value: float) -> Floats:
+    """A stream with the steps that a unit is in at another value."""
+    values = still.copy()
+    values[list(steps)] = value
+    return values
 
 
 class EvenCoins(ZeroNoise):
@@ -159,12 +161,10 @@ class EvenCoins(ZeroNoise):
 def coins_cost(made: Any) -> float:
     """The epsilon at its delta of the steps that a unit meets, each a sum of coins that the unit moves."""
     low, high = made.range or (0.0, made.sensitivity)
-    noise, worst = EvenCoins(), 0.0
-    base = published(made, np.full(STEPS, low), noise)
+    noise, worst, still = EvenCoins(), 0.0, np.full(STEPS, low)
+    base = published(made, still, noise)
     for steps in touched(made):
-        values = np.full(STEPS, low)
-        values[list(steps)] = high
-        moved = np.abs(published(made, values, EvenCoins()) - base)
+        moved = np.abs(published(made, met(still, steps, high), EvenCoins()) - base)
         pairs = {(noise.asked[step], round(moved[step])) for step in np.flatnonzero(moved).tolist()}
         if len(pairs) != 1:
             return math.inf  # every step has the same coins, and is moved as far as another
@@ -254,7 +254,7 @@ def learner_costs(learner: Any) -> Costs:
     Noise in the objective, choices and counts: `fairveil.proof.laws.fits`.
     """
     for keys in FITS if isinstance(learner, PrivateLogistic) else ():
-        one, words = replace(learner, **keys), ", ".join(f"{key} {value}" for key, value in keys.items())
+        one = replace(learner, **keys)
 
         def shown(noise: Noise, changed: Any = None, one: Any = one) -> Floats:
             model = one.estimator(noise, generator(1))
@@ -263,8 +263,6 @@ def learner_costs(learner: Any) -> Costs:
                 model.fit(*people(changed))
             return np.concatenate([model.coef_.ravel(), model.intercept_.ravel() if one.intercept else []])
 
-        base, effects = draw_effects(shown)
-        others = [base - shown(ZeroNoise(), changed) for changed in WORST]
-        pure = one.guarantee().definition == "pure"
-        yield words, max(priced(effects, other, pure) for other in others), promised(one)
+        others = [shown(ZeroNoise(), changed) for changed in WORST]
+        yield in_words(keys), max(prices(shown, others, one.guarantee().definition == "pure")), promised(one)
     yield from fit_costs(learner)

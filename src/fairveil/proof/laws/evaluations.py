@@ -17,9 +17,10 @@ import numpy as np
 from fairveil.arrays import Floats
 from fairveil.evaluate.private import PrivateValue
 from fairveil.privacy.noise import Noise, ZeroNoise
+from fairveil.proof.engine.everything import check_audited
 from fairveil.proof.laws import check_laws, must
 from fairveil.proof.laws.sums import SLACK, cost_of, promised
-from fairveil.proof.pairs.evaluate import logs
+from fairveil.proof.pairs.reports import logs
 from fairveil.registry import register
 
 GOLDEN = (math.sqrt(5) - 1) / 2
@@ -107,8 +108,6 @@ def levels_are_kept(value: PrivateValue) -> None:
 
 def audited(value: PrivateValue) -> None:
     """It has pairs of worlds that call its served methods, and mutants."""
-    from fairveil.proof.engine.everything import check_audited
-
     check_audited("evaluation", value)
 
 

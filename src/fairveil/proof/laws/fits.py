@@ -23,19 +23,19 @@ import numpy as np
 from fairveil.arrays import Floats, Ints
 from fairveil.classify.fair.auditor import release_audit
 from fairveil.classify.fair.learner import PrivateFair
-from fairveil.classify.fair.zones import release_report, release_zones
+from fairveil.classify.fair.zones import Zones, release_report, release_zones
 from fairveil.classify.game.exponential import Game, Sound
 from fairveil.classify.game.learners import ExponentialFair, PrivateGame
 from fairveil.classify.learners import PrivateLogistic
 from fairveil.classify.perturbation import Perturbation
 from fairveil.privacy.mechanisms import DiscreteLaplace, Exponential
 from fairveil.privacy.noise import Noise, SeededNoise
+from fairveil.proof.laws import Costs, in_words
 from fairveil.proof.laws.losses import Loss, choice_loss, epsilon_at, gaussian_loss, objective_loss
 from fairveil.proof.laws.sums import Probe, draw_effects, priced
-from fairveil.proof.mutants import function, method, together
+from fairveil.proof.mutants import Method, function, method, together, twin
 from fairveil.randomness import generator
 
-Costs = Iterator[tuple[str, float, float]]
 PEOPLE = 24
 COUNTS = (release_zones, release_audit, release_report)
 """Functions that add Gaussian noise to counts."""
@@ -64,31 +64,27 @@ def crowd(without: bool = False, changed: tuple[float, int, str] | None = None) 
 def listening(found: list[Meeting], frozen: list[Meeting] | None) -> Iterator[None]:
     """Inside, every meeting is noted; with ``frozen`` the answers are those."""
 
-    def twin(original: Callable[..., Any]) -> Callable[..., Any]:
-        def answered(*given: Any, **named: Any) -> Any:
-            place = len(found)
-            if frozen is None:
-                answer = original(*given, **named)
-            else:
-                answer = frozen[place].answer if place < len(frozen) else original(*given, **named)
-            found.append(Meeting(original, given[:-1], answer))  # the last is the noise
-            return answer
+    @twin
+    def answered(original: Method, *given: Any, **named: Any) -> Any:
+        place = len(found)
+        if frozen is None:
+            answer = original(*given, **named)
+        else:
+            answer = frozen[place].answer if place < len(frozen) else original(*given, **named)
+        found.append(Meeting(original, given[:-1], answer))  # the last is the noise
+        return answer
 
-        return answered
-
-    def rows_are_public(original: Callable[..., Any]) -> Callable[..., Any]:
-        def choose(self: Any, table: Any, people: Any, rows: int, noise: Noise) -> Any:
-            return original(self, table, people, PEOPLE, noise)
-
-        return choose
+    @twin
+    def rows_are_public(original: Method, self: Any, table: Any, people: Any, rows: int, noise: Noise) -> Any:
+        return original(self, table, people, PEOPLE, noise)
 
     def game_of_all(original: Callable[..., Any]) -> Callable[..., Any]:
         return lambda self, *given: original(replace(self, rows=PEOPLE), *given)
 
     owners = (Perturbation, DiscreteLaplace, Exponential)
     with together(
-        *(function(one, twin(one)) for one in COUNTS),
-        *(method(owner, "release", twin) for owner in owners),
+        *(function(one, answered(one)) for one in COUNTS),
+        *(method(owner, "release", answered) for owner in owners),
         method(Sound, "choose", rows_are_public),
         method(Game, "play", game_of_all),
     ):
@@ -121,7 +117,7 @@ def fitted(learner: Any, people: tuple[Any, Any, Any], frozen: list[Meeting] | N
 
 
 def _numbers(answer: Any) -> Floats:
-    return np.asarray(getattr(answer, "counts", answer), np.float64).ravel()
+    return np.asarray(answer.counts if isinstance(answer, Zones) else answer, np.float64).ravel()
 
 
 def _linear(one: Meeting, other: Meeting, pure: bool) -> float:
@@ -225,13 +221,8 @@ def for_crowd(learner: Any, **keys: Any) -> Any:
 
 def fit_costs(learner: Any) -> Costs:
     """Exact costs of fits that are not linear in their draws, by configuration."""
-    if isinstance(learner, PrivateLogistic):
-        table = OBJECTIVES
-    else:
-        table = FAIR.get(type(learner), ())
-    for keys in table:
+    for keys in OBJECTIVES if isinstance(learner, PrivateLogistic) else FAIR.get(type(learner), ()):
         made = for_crowd(learner, **keys)
         replaced = made.guarantee().neighbours.value == "replace-row"
         fits = keys.get("retrainings", 1)
-        words = ", ".join(f"{key} {value}" for key, value in keys.items())
-        yield words, worst(made, REPLACED if replaced else TAKEN, fits), made.epsilon
+        yield in_words(keys), worst(made, REPLACED if replaced else TAKEN, fits), made.epsilon

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -25,10 +25,11 @@ from fairveil.classify.learner import Learner
 from fairveil.privacy.conversions import zcdp_epsilon
 from fairveil.privacy.mechanisms import DiscreteLaplace, Exponential
 from fairveil.privacy.noise import Noise, SeededNoise
+from fairveil.proof.engine.replay import leaves
 from fairveil.proof.laws import Asked, check_laws, must
 from fairveil.proof.laws.costs import learner_costs
 from fairveil.proof.laws.fits import crowd, fitted, for_crowd, total
-from fairveil.proof.mutants import Weakened, method, together
+from fairveil.proof.mutants import Method, Weakened, method, together, twin
 from fairveil.proof.pairs.classify import EXCESS
 from fairveil.randomness import generator
 from fairveil.registry import register
@@ -86,18 +87,7 @@ def _fitted(learner: Any, table: Crowd, noise: Noise) -> dict[str, float]:
     groups = {} if learner.name == "private-logistic" else {"sensitive_features": table.groups}
     model.fit(table.features, table.labels, **groups)
     shown = {name: value for name, value in vars(model).items() if name.endswith("_") and not name.startswith("_")}
-    return dict(_numbers(shown, ""))
-
-
-def _numbers(value: Any, path: str) -> Iterator[tuple[str, float]]:
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _numbers(item, f"{path}.{key}")
-    elif isinstance(value, np.ndarray | list | tuple):
-        for place, item in enumerate(value):
-            yield from _numbers(item, f"{path}[{place}]")
-    elif isinstance(value, int | float | np.number):
-        yield path, float(value)
+    return {path: float(value) for path, value in leaves(shown) if isinstance(value, int | float | np.number)}
 
 
 def long_rows_are_clipped(learner: Learner) -> None:
@@ -157,12 +147,10 @@ def _picks_fit(learner: ExponentialFair | PrivateGame) -> None:
     """Picks and noisy sizes by their own budgets; over a private score, beside that of the score."""
     paid = list[float]()
 
-    def watched(original: Callable[..., Any]) -> Callable[..., Any]:
-        def release(self: Any, *given: Any, **named: Any) -> Any:
-            paid.append(self.epsilon)
-            return original(self, *given, **named)
-
-        return release
+    @twin
+    def watched(original: Method, self: Any, *given: Any, **named: Any) -> Any:
+        paid.append(self.epsilon)
+        return original(self, *given, **named)
 
     with together(method(Exponential, "release", watched), method(DiscreteLaplace, "release", watched)):
         _fitted(learner, _people(), SeededNoise(1))
@@ -179,7 +167,8 @@ def order_moves_nothing(learner: Learner) -> None:
     """The same rows in another order ask mechanisms for the same, whatever they have answered before."""
     made = for_crowd(learner)
     here = fitted(made, crowd())
-    there = fitted(made, tuple(part[::-1] for part in crowd()), here)  # type: ignore[arg-type]
+    rows, labels, groups = crowd()
+    there = fitted(made, (rows[::-1], labels[::-1], groups[::-1]), here)
     must(total(made, here, there) <= total(made, here, here) + CLOSE, "the order of rows reaches the noise")
 
 

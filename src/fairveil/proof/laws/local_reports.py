@@ -16,7 +16,7 @@ import numpy as np
 from fairveil.arrays import Ints
 from fairveil.bandits.protocol import Feedback, Policy
 from fairveil.privacy.noise import Noise, ZeroNoise
-from fairveil.proof.laws.sums import draw_effects, priced
+from fairveil.proof.laws.sums import prices
 
 
 def told(policy: Policy, reward: float, noise: Noise) -> float:
@@ -33,8 +33,8 @@ def report_cost(policy: Policy) -> float:
     """What a reward's report says of it: a number with Laplace noise, or a bit of two coins."""
     rewards = (0.0, 0.3, 1.0, 40.0, -3.0)
     if not sends_bits(policy):
-        base, effects = draw_effects(lambda noise: np.array([told(policy, 0.0, noise)]))
-        return max(priced(effects, base - told(policy, reward, ZeroNoise()), True) for reward in rewards)
+        others = [np.array([told(policy, reward, ZeroNoise())]) for reward in rewards]
+        return max(prices(lambda noise: np.array([told(policy, 0.0, noise)]), others, True))
     chances = np.array([chance_of_one(partial(told, policy, reward)) for reward in rewards])
     both = np.log([chances, 1 - chances])
     return float(np.ptp(both, axis=1).max())

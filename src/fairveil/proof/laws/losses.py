@@ -21,7 +21,7 @@ from scipy.stats import binom, laplace, norm
 
 from fairveil.arrays import Floats, Ints
 from fairveil.classify.perturbation import Perturbation
-from fairveil.privacy.noise import Noise
+from fairveil.proof.laws import ThoughtOf
 
 Loss = tuple[Floats, Floats]
 """Losses and the chance of each."""
@@ -102,7 +102,7 @@ def epsilon_at(parts: Sequence[Loss], delta: float) -> float:
 # Noise in the objective of a fit --------------------------------------------------------------------------------------
 
 
-class Given(Noise):
+class Given(ThoughtOf):
     """Hands out draws that were thought of before, in numbers of the level; the last noise of a fit is nothing."""
 
     __slots__ = ("draws", "scale")
@@ -110,20 +110,11 @@ class Given(Noise):
     def __init__(self, draws: Floats) -> None:
         self.draws, self.scale = draws, 0.0
 
-    def _main(self, level: float) -> Ints:
-        self.scale = level
-        return np.rint(self.draws.ravel() * level).astype(np.int64)
-
-    def gaussian(self, sigma: float, size: int = 1) -> Ints:
-        return self._main(sigma)
-
-    def laplace(self, scale: float, size: int = 1) -> Ints:
-        if self.scale == 0.0:
-            return self._main(scale)
-        return np.zeros(size, np.int64)
-
-    def uniform_integers(self, high: int, size: int = 1) -> Ints:
-        raise NotImplementedError
+    def drawn(self, levels: Floats) -> Ints:
+        if self.scale > 0.0:
+            return np.zeros(levels.size, np.int64)
+        self.scale = float(levels[0])
+        return np.rint(self.draws.ravel() * self.scale).astype(np.int64)
 
 
 def objective_loss(made: Perturbation, one: tuple[Floats, Floats], other: tuple[Floats, Floats]) -> Loss:

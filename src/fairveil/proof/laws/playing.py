@@ -13,8 +13,7 @@ from fairveil import registry
 from fairveil.bandits.environments.base import Environment
 from fairveil.bandits.feedback import AT_ONCE, NEVER, Lateness
 from fairveil.bandits.protocol import Decision, Feedback, Policy, Report, Round
-from fairveil.bandits.simulate import Streams
-from fairveil.bandits.steps import Step, walk
+from fairveil.bandits.simulate import Step, Streams, walk
 from fairveil.bandits.task import BanditTask
 from fairveil.configuration import describe
 from fairveil.errors import SpecError
@@ -82,22 +81,29 @@ def play(
 
 @dataclass
 class Turn:
-    """A round of a law that learns and releases itself: the state before learning, and the answer to be learned."""
+    """A round of a law that learns and releases itself: the state before learning, and the answer to be learned.
+
+    ``before``: the state before its block was opened.
+    """
 
     index: int
+    before: State
     state: State
+    shown: Round
     decision: Decision
     answer: Feedback | Report
 
 
 def turns(policy: Policy, world: Environment, rounds: int, noise: Noise) -> Iterator[Turn]:
     """Decide one round after the other without delay; the law puts the state it goes on with into the turn."""
-    streams, turn = Streams.of(5, 0, noise), Turn(0, policy.start(), Decision(0), Feedback(0, 0, None))
+    streams, before = Streams.of(5, 0, noise), policy.start()
     place = world.prepare(streams.world)
     for index in range(rounds):
-        state = policy.open(turn.state, index, streams.explore)
+        state = policy.open(before, index, streams.explore)
         shown = place.show(index, streams.world)
         decision = policy.decide(state, shown, streams.explore)
         reward = place.reward(shown, decision.arm, streams.world)
-        turn = Turn(index, state, decision, policy.report(Feedback(index, decision.arm, reward, shown), noise))
+        answer = policy.report(Feedback(index, decision.arm, reward, shown), noise)
+        turn = Turn(index, before, state, shown, decision, answer)
         yield turn
+        before = turn.state

@@ -16,15 +16,14 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from fairveil.bandits.environments.base import Environment
-from fairveil.bandits.protocol import Decision, Feedback, Policy, Round, settle
-from fairveil.bandits.simulate import Streams
+from fairveil.bandits.protocol import Decision, Policy, Round, settle
 from fairveil.errors import InputError
 from fairveil.loop.guards import UNIFORM, Guards, fallback
 from fairveil.loop.play import play_of
 from fairveil.loop.requests import Ask
 from fairveil.privacy.noise import SeededNoise
 from fairveil.proof.laws import must
-from fairveil.proof.laws.playing import ROUNDS
+from fairveil.proof.laws.playing import ROUNDS, turns
 from fairveil.randomness import generator
 from fairveil.state import State, copy_state, same_state
 
@@ -201,17 +200,11 @@ class Moment:
 def moments(policy: Policy, world: Environment) -> Iterator[Moment]:
     """A run without delay, round by round."""
     noise = SeededNoise(3)
-    streams, state = Streams.of(5, 0, noise), policy.start()
-    place = world.prepare(streams.world)
-    for index in range(ROUNDS):
-        before, state = state, policy.open(state, index, streams.explore)
-        shown = place.show(index, streams.world)
-        decision = policy.decide(state, shown, streams.explore)
-        same_turn = policy.clock == "arrived" and policy.reach(before) == policy.reach(state)
-        yield Moment(policy, before, shown, decision, not (same_turn or same_state(before, state)))
-        reward = place.reward(shown, decision.arm, streams.world)
-        answer = policy.report(Feedback(index, decision.arm, reward, shown), noise)
-        state = settle(policy, policy.learn(state, answer), index + 1, noise)
+    for turn in turns(policy, world, ROUNDS, noise):
+        same_turn = policy.clock == "arrived" and policy.reach(turn.before) == policy.reach(turn.state)
+        opened = not (same_turn or same_state(turn.before, turn.state))
+        yield Moment(policy, turn.before, turn.shown, turn.decision, opened)
+        turn.state = settle(policy, policy.learn(turn.state, turn.answer), turn.index + 1, noise)
 
 
 def propensities_are_frequencies(policy: Policy, world: Environment) -> None:

@@ -13,14 +13,14 @@ import numpy as np
 from fairveil.bandits.environments.base import Environment
 from fairveil.bandits.ledgered import drive
 from fairveil.bandits.protocol import HEADER, Feedback, Policy, Report, settle
-from fairveil.errors import ContractError, InputError, PrivacyError
+from fairveil.errors import InputError, PrivacyError
 from fairveil.ledger import Ledger
 from fairveil.privacy.events import NothingEvent
 from fairveil.privacy.guarantee import Neighbours
 from fairveil.privacy.limits import Limit
 from fairveil.privacy.noise import SecureNoise, SeededNoise, ZeroNoise
 from fairveil.proof.engine.everything import check_audited
-from fairveil.proof.laws import must
+from fairveil.proof.laws import established, must, refused
 from fairveil.proof.laws.playing import FEW_BLOCKS, LONG, play, turns
 from fairveil.proof.mutants import Weakened
 from fairveil.randomness import Generator, generator
@@ -59,11 +59,8 @@ def _adopted_later(policy: Policy, state: State, block: str, value: State, now: 
     if policy.clock == "settled":  # by arrival turns that were opened since hold no rewards, and pools have no order
         _others_stay(policy, later, after, block)
     if HEADER in value:
-        try:
+        with refused("a release of other rounds was adopted", PrivacyError, fix="check_header"):
             policy.adopt(later, block, {**value, HEADER: value[HEADER] + 1})
-        except PrivacyError:
-            return
-        raise ContractError("a release of other rounds was adopted", fix="check_header")
 
 
 def _others_stay(policy: Policy, later: State, after: State, block: str) -> None:
@@ -87,12 +84,8 @@ def reports(policy: Policy, world: Environment) -> None:
         else:
             must(isinstance(turn.answer, Report), "report does not return a Report")
             raw = Feedback(turn.index, turn.decision.arm, 1.0, turn.answer.round)
-            try:
+            with refused("learn took a raw reward", InputError, fix="take a Report only"):
                 policy.learn(turn.state, raw)
-            except InputError:
-                pass
-            else:
-                raise ContractError("learn took a raw reward", fix="take a Report only")
         turn.state = settle(policy, policy.learn(turn.state, turn.answer), turn.index + 1, SeededNoise(4))
 
 
@@ -130,8 +123,7 @@ def promised_for_fixed_rows(policy: Policy) -> bool:
 
 def content_is_invisible(policy: Policy, world: Environment) -> None:
     """A row inside an open block changes nothing public before its release: no array, no due block, no decision."""
-    promise = policy.guarantee()
-    if promise is None or not promise.established or policy.local or policy.keeps_history:
+    if not established(policy.guarantee()) or policy.local or policy.keeps_history:
         return
     noise = SeededNoise(3)
     for turn in turns(policy, world, 60, noise):
@@ -159,8 +151,7 @@ def rows_enter_by_themselves(policy: Policy, world: Environment) -> None:
     A bound that follows the data breaks this, and shows all rows in the size of each. Ordinary rows are tried first, so
     that a largest value that is remembered anywhere shows when it jumps.
     """
-    promise = policy.guarantee()
-    if promise is None or not promise.established or policy.local:
+    if not established(policy.guarantee()) or policy.local:
         return
     noise, earlier = SeededNoise(3), None
     for turn in turns(policy, world, LONG // 2, noise):
@@ -230,8 +221,7 @@ def nothing_exact_is_published(policy: Policy, world: Environment) -> None:
     No exact sum, count or bound goes out, and nothing that was decided by one. Whether a number depends on the noise is
     seen with far more of it, since what a choice between arms says may survive a little.
     """
-    promise = policy.guarantee()
-    if promise is None or not promise.established or policy.local or policy.keeps_history or not policy.released:
+    if not established(policy.guarantee()) or policy.local or policy.keeps_history or not policy.released:
         return
     checked, held = 0, list[State]([{}, {}])
     for turn in turns(policy, world, LONG, SeededNoise(3)):
@@ -290,8 +280,7 @@ def _unlike(first: Any, second: Any) -> Any:
 
 def audited(policy: Policy, world: Environment) -> None:
     """What promises privacy has pairs of worlds that call its served methods, and mutants that they notice."""
-    promise = policy.guarantee()
-    if promise is not None and promise.established:
+    if established(policy.guarantee()):
         check_audited("policy", policy)
 
 
@@ -331,8 +320,7 @@ def under_a_ledger(policy: Policy, world: Environment) -> None:
 
 def estimates_read_releases_only(policy: Policy, world: Environment) -> None:
     """A private policy gives estimates from the first moment on, and from arrays it names in `released` alone."""
-    promise = policy.guarantee()
-    if promise is None or not promise.established or policy.keeps_history:
+    if not established(policy.guarantee()) or policy.keeps_history:
         return
     rng = np.random.default_rng(7)
     for state in (policy.start(), play(policy, world, SeededNoise(3), rounds=300)[-1].state):

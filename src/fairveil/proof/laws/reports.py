@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from fairveil.arrays import Floats, Ints
-from fairveil.privacy.noise import Noise, ZeroNoise
+from fairveil.privacy.noise import Noise
 from fairveil.privacy.vectors import ONE
-from fairveil.proof.laws import check_laws, must
+from fairveil.proof.engine.everything import check_audited
+from fairveil.proof.laws import ThoughtOf, check_laws, must
 from fairveil.proof.laws.sums import SLACK, cost_of, promised
 from fairveil.proof.pairs.reports import winner
 from fairveil.registry import register
@@ -47,7 +48,7 @@ SHAPES: tuple[dict[str, Any], ...] = (
 REWARDS = (0.0, 1.0, 0.5, float("nan"), -5.0, 9.0)
 
 
-class GivenNoise(Noise):
+class GivenNoise(ThoughtOf):
     """Hands out these integers, whatever level is asked for."""
 
     __slots__ = ("integers",)
@@ -55,14 +56,8 @@ class GivenNoise(Noise):
     def __init__(self, integers: Ints) -> None:
         self.integers = np.asarray(integers, np.int64)
 
-    def laplace(self, scale: float, size: int = 1) -> Ints:
-        return self.integers[:size]
-
-    def gaussian(self, sigma: float, size: int = 1) -> Ints:
-        return self.integers[:size]
-
-    def uniform_integers(self, high: int, size: int = 1) -> Ints:
-        return ZeroNoise().uniform_integers(high, size)
+    def drawn(self, levels: Floats) -> Ints:
+        return self.integers[: levels.size]
 
 
 def neighbours(report: FairnessReport) -> Iterator[list[PlaceRows]]:
@@ -197,8 +192,6 @@ def _many(report: FairnessReport, world: int) -> PlaceRows:
 
 def audited(report: Report) -> None:
     """It has pairs of worlds that call its served methods, and mutants."""
-    from fairveil.proof.engine.everything import check_audited
-
     check_audited("report", report)
 
 

@@ -40,16 +40,16 @@ from fairveil.privacy.events import ComposedEvent
 from fairveil.privacy.histograms.histogram import Histogram
 from fairveil.privacy.noise import Noise, SeededNoise
 from fairveil.privacy.sums.batch import BatchSum
+from fairveil.proof.laws import Costs, established, in_words
 from fairveil.proof.laws.local_reports import report_cost
 from fairveil.proof.laws.losses import stopping_cost
 from fairveil.proof.laws.playing import placed
 from fairveil.proof.laws.releases import in_other_worlds
 from fairveil.proof.laws.sums import MOVE, Probe, draw_effects, exact_cost, priced, promised
-from fairveil.proof.mutants import function, method, together
+from fairveil.proof.mutants import Method, function, method, together, twin
 from fairveil.randomness import generator
 from fairveil.state import State
 
-Costs = Iterator[tuple[str, float, float]]
 ROUNDS, CHANGED = 40, (0, 5, 11)
 """Rounds of a run, and those whose answer is another one."""
 STOPS = (0, 6, 15, ROUNDS)
@@ -91,9 +91,8 @@ def built(policy: Policy) -> Iterator[tuple[str, Policy, Any]]:
             made, world = placed(registry.build("policy", {**table, **in_short(table), **form}, "policy"))
         except SpecError:
             continue
-        promise = made.guarantee()
-        if promise is not None and promise.established:
-            yield ", ".join(f"{key} {value}" for key, value in form.items()), made, world
+        if established(made.guarantee()):
+            yield in_words(form), made, world
 
 
 def in_short(table: dict[str, Any]) -> dict[str, Any]:
@@ -291,15 +290,13 @@ def together_priced(policy: Any, world: Any, answers: list[Feedback], others: li
 def listening(met: list[tuple[Any, ...]], frozen: list[tuple[Any, ...]] | None) -> Iterator[None]:
     """Inside, releases of sums and histograms are noted; with ``frozen`` they answer as they did."""
 
-    def twin(original: Callable[..., Any]) -> Callable[..., Any]:
-        def answered(self: Any, state: State, noise: Noise, *more: Any) -> Any:
-            answer = original(self, state, noise, *more) if frozen is None else frozen[len(met)][-1]
-            met.append((original, self, state, answer))
-            return answer
+    @twin
+    def answered(original: Method, self: Any, state: State, noise: Noise, *more: Any) -> Any:
+        answer = original(self, state, noise, *more) if frozen is None else frozen[len(met)][-1]
+        met.append((original, self, state, answer))
+        return answer
 
-        return answered
-
-    with together(method(BatchSum, "release", twin), method(Histogram, "measure", twin)):
+    with together(method(BatchSum, "release", answered), method(Histogram, "measure", answered)):
         yield
 
 

@@ -23,7 +23,7 @@ from fairveil.privacy.events import Event, ParallelEvent, PureEvent
 from fairveil.privacy.noise import SecureNoise, SeededNoise
 from fairveil.proof.engine.adapter import Law
 from fairveil.proof.laws import must
-from fairveil.proof.mutants import Mutant, method
+from fairveil.proof.mutants import Method, Mutant, method, twin
 
 SAID_LOST = "lost"
 """What a holder shows of a block that it says is gone."""
@@ -92,15 +92,13 @@ def told(adapter: Adapter, what: Callable[[], None]) -> Iterator[list[int]]:
     """``what`` is called whenever noise is about to meet rows; the list has an entry for each time."""
     times: list[int] = []
 
-    def change(original: Callable[..., Any]) -> Callable[..., Any]:
-        def watched(*given: Any, **named: Any) -> Any:
-            times.append(len(times))
-            what()
-            return original(*given, **named)
+    @twin
+    def watched(original: Method, *given: Any, **named: Any) -> Any:
+        times.append(len(times))
+        what()
+        return original(*given, **named)
 
-        return watched
-
-    with method(*adapter.draws, change):
+    with method(*adapter.draws, watched):
         yield times
 
 
@@ -124,12 +122,10 @@ def drawn_inside_a_reserved_block(adapter: Adapter, folder: Path) -> None:
     draws: list[bool] = []
     with adapter.opened(folder, 0) as holder, witness(holder.ledger) as seen, ExitStack() as planted:
 
-        def counted(original: Callable[..., Any]) -> Callable[..., Any]:
-            def draw(*given: Any, **named: Any) -> Any:
-                draws.append(bool(reserved(seen)))
-                return original(*given, **named)
-
-            return draw
+        @twin
+        def counted(original: Method, *given: Any, **named: Any) -> Any:
+            draws.append(bool(reserved(seen)))
+            return original(*given, **named)
 
         for source in (SecureNoise, SeededNoise):
             for name in SOURCES:

@@ -13,20 +13,20 @@ Laplace noise, to many digits: a sensitivity that is wrong by a root of two, or 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from fairveil.arrays import Floats, Ints
 from fairveil.errors import ContractError
 from fairveil.privacy.events import RepeatedEvent
 from fairveil.privacy.histograms.histogram import Histogram
-from fairveil.privacy.noise import Noise, ZeroNoise
+from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums.base import RunningSum
+from fairveil.proof.laws import ThoughtOf
 from fairveil.proof.pairs import claim_of, finer_claim
 from fairveil.proof.pairs.privacy import watched, worst_rows
 from fairveil.registry import register
@@ -37,7 +37,7 @@ SLACK = 1e-4
 WIDTH = 3
 
 
-class Probe(Noise):
+class Probe(ThoughtOf):
     """Draws nothing, but for one place in the order of draws; remembers the level that every draw was asked for."""
 
     __slots__ = ("levels", "place")
@@ -45,25 +45,13 @@ class Probe(Noise):
     def __init__(self, place: int = -1) -> None:
         self.place, self.levels = place, list[float]()
 
-    def _drawn(self, levels: Floats) -> Ints:
+    def drawn(self, levels: Floats) -> Ints:
         found = np.zeros(levels.size, np.int64)
         at = self.place - len(self.levels)
         if 0 <= at < levels.size:
             found[at] = MOVE
         self.levels.extend(levels.ravel().tolist())
         return found.reshape(levels.shape)
-
-    def gaussian(self, sigma: float, size: int = 1) -> Ints:
-        return self._drawn(np.full(size, sigma))
-
-    def gaussians(self, sigmas: ArrayLike) -> Ints:
-        return self._drawn(np.asarray(sigmas, np.float64))
-
-    def laplace(self, scale: float, size: int = 1) -> Ints:
-        return self._drawn(np.full(size, scale))
-
-    def uniform_integers(self, high: int, size: int = 1) -> Ints:
-        return ZeroNoise().uniform_integers(high, size)
 
 
 def transcript(sums: Any, world: int, noise: Noise) -> Floats:
@@ -87,8 +75,14 @@ def exact_cost(sums: Any) -> float:
 
 def cost_of(shown: Callable[[int, Noise], Floats], pure: bool) -> float:
     """The same for anything whose output in two worlds is linear in its draws."""
-    base, effects = draw_effects(lambda noise: shown(0, noise))
-    return priced(effects, base - shown(1, Probe()), pure)
+    [cost] = prices(lambda noise: shown(0, noise), [shown(1, Probe())], pure)
+    return cost
+
+
+def prices(shown: Callable[[Noise], Floats], others: Iterable[Floats], pure: bool) -> list[float]:
+    """The same for each of several other worlds, by what they show without noise."""
+    base, effects = draw_effects(shown)
+    return [priced(effects, base - other, pure) for other in others]
 
 
 def draw_effects(shown: Callable[[Noise], Floats]) -> tuple[Floats, Floats]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import copy
 import json
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
@@ -27,10 +27,11 @@ from fairveil.bandits.nash.episodes import EpisodePolicy
 from fairveil.bandits.protocol import Feedback, Policy, Report
 from fairveil.configuration import describe
 from fairveil.privacy.mechanisms.one_bit import OneBit
-from fairveil.privacy.noise import Noise, SeededNoise, ZeroNoise
+from fairveil.privacy.noise import Noise, SeededNoise
 from fairveil.proof.laws.playing import FEW_BLOCKS, LONG, placed, turns
 from fairveil.proof.laws.releases import SOURCES, differs, never_repeats
-from fairveil.proof.mutants import Method, Mutant, function, method, no_clip, rule, together
+from fairveil.proof.mutants import Method, Mutant, function, in_its, method, no_clip, replaced, rule, together, twin
+from fairveil.proof.mutants.mutant import planted, quiet
 from fairveil.registry import register
 from fairveil.state import State
 
@@ -77,53 +78,56 @@ def _noisy_names(table: str) -> dict[str, bool]:
     return found
 
 
+def drawn_otherwise(source: Callable[[Noise], Noise], *names: str) -> Method:
+    """These arrays of a release are what another source of noise would have made them."""
+
+    @twin
+    def broken(original: Method, self: Policy, state: State, noise: Noise) -> State:
+        other = source(noise)
+        after: State = original(self, state, noise)
+        asked = [name for name in names if name in after]
+        again: State = original(self, state, other) if asked else {}
+        return after | {name: again[name] for name in asked}
+
+    return broken
+
+
 def exact(name: str, policy: Policy) -> AbstractContextManager[None]:
     """One published array is what it would be without noise."""
-
-    def change(original: Method) -> Method:
-        def broken(self: Policy, state: State, noise: Noise) -> State:
-            after: State = original(self, state, noise)
-            return after | {name: original(self, state, ZeroNoise())[name]} if name in after else after
-
-        return broken
-
-    return together(*(method(type(policy), served, change) for served in ("draw", "release")))
+    return _released_by(policy, drawn_otherwise(quiet, name))
 
 
 def same_draw(name: str, policy: Policy) -> AbstractContextManager[None]:
     """One published array draws from a seed that was drawn once: its noise in two blocks is one and the same."""
     seeds = list[tuple[Noise, int]]()
 
-    def change(original: Method) -> Method:
-        def broken(self: Policy, state: State, noise: Noise) -> State:
-            if not any(source is noise for source, _ in seeds):
-                seeds.append((noise, int(noise.uniform_integers(2**30)[0])))
-            seed = next(seed for source, seed in seeds if source is noise)
-            after: State = original(self, state, noise)
-            return after | {name: original(self, state, SeededNoise(seed))[name]} if name in after else after
+    def seeded(noise: Noise) -> Noise:
+        if not any(source is noise for source, _ in seeds):
+            seeds.append((noise, int(noise.uniform_integers(2**30)[0])))
+        return SeededNoise(next(seed for source, seed in seeds if source is noise))
 
-        return broken
+    return _released_by(policy, drawn_otherwise(seeded, name))
 
-    return together(*(method(type(policy), served, change) for served in ("draw", "release")))
+
+def _released_by(policy: Policy, broken: Method) -> AbstractContextManager[None]:
+    return together(*(method(type(policy), served, broken) for served in ("draw", "release")))
 
 
 def counted_twice(policy: Policy) -> AbstractContextManager[None]:
     """What a row adds to the raw arrays is added twice."""
     raw = raw_names(policy)
 
-    def change(original: Method) -> Method:
-        def broken(self: Policy, state: State, *more: Any) -> State:
-            after: State = original(self, state, *more)
-            twice = {
-                name: np.asarray(2 * after[name] - state[name])
-                for name in raw
-                if name in state and after[name].dtype.kind in "if" and after[name].shape == state[name].shape
-            }
-            return after | twice
+    @twin
+    def broken(original: Method, self: Policy, state: State, *more: Any) -> State:
+        after: State = original(self, state, *more)
+        twice = {
+            name: np.asarray(2 * after[name] - state[name])
+            for name in raw
+            if name in state and after[name].dtype.kind in "if" and after[name].shape == state[name].shape
+        }
+        return after | twice
 
-        return broken
-
-    return method(type(policy), "learn_all" if "learn_all" in _own(policy) else "learn", change)
+    return _learned_by(policy, broken)
 
 
 def data_bound(policy: Policy) -> AbstractContextManager[None]:
@@ -136,90 +140,68 @@ def data_bound(policy: Policy) -> AbstractContextManager[None]:
         largest.append(max(largest[-1], abs(feedback.reward)))
         return replace(feedback, reward=feedback.reward / largest[-1])
 
-    def change(original: Method) -> Method:
-        def broken(self: Policy, state: State, given: Any) -> State:
-            many = not isinstance(given, Feedback)
-            found: State = original(self, state, [scaled(one) for one in given] if many else scaled(given))
-            return found
+    @twin
+    def broken(original: Method, self: Policy, state: State, given: Any) -> State:
+        many = not isinstance(given, Feedback)
+        found: State = original(self, state, [scaled(one) for one in given] if many else scaled(given))
+        return found
 
-        return broken
-
-    return method(type(policy), "learn_all" if "learn_all" in _own(policy) else "learn", change)
+    return _learned_by(policy, broken)
 
 
-def _own(policy: Policy) -> set[str]:
-    return {name for kind in type(policy).__mro__ if kind is not Policy for name in vars(kind)}
+def _learned_by(policy: Policy, broken: Method) -> AbstractContextManager[None]:
+    own = {name for kind in type(policy).__mro__ if kind is not Policy for name in vars(kind)}
+    return method(type(policy), "learn_all" if "learn_all" in own else "learn", broken)
+
+
+def as_before(names: Iterable[str]) -> Method:
+    """These arrays of a state are what they were."""
+
+    @twin
+    def kept(original: Method, self: Policy, state: State, *more: Any) -> State:
+        after: State = original(self, state, *more)
+        return after | {name: state[name].copy() for name in names if name in state}
+
+    return kept
 
 
 def row_kept(policy: Policy) -> AbstractContextManager[None]:
     """Raw rows stay in the state after their release and enter the next one too."""
-    raw = raw_names(policy)
-
-    def kept(original: Method) -> Method:
-        def broken(self: Policy, state: State, *more: Any) -> State:
-            after: State = original(self, state, *more)
-            return after | {name: state[name] for name in raw if name in state}
-
-        return broken
-
     served = ("adopt", "release") if policy.clock == "settled" else ("release",)
-    return together(*(method(type(policy), name, kept) for name in served))
+    return together(*(method(type(policy), name, as_before(raw_names(policy))) for name in served))
 
 
 def kept_after_loss(policy: Policy) -> AbstractContextManager[None]:
     """The rows of a lost block stay and enter the next one, although somebody may have seen the draw."""
-    raw = raw_names(policy)
-
-    def kept(original: Method) -> Method:
-        def broken(self: Policy, state: State, block: str) -> State:
-            after: State = original(self, state, block)
-            return after | {name: state[name] for name in raw if name in state}
-
-        return broken
-
-    return method(type(policy), "lost", kept)
+    return method(type(policy), "lost", as_before(raw_names(policy)))
 
 
-def raw_report(policy: Policy) -> AbstractContextManager[None]:
+@twin
+def raw_report(original: Method, self: Policy, feedback: Feedback, noise: Noise) -> Report:
     """A device sends the reward itself."""
-
-    def change(original: Method) -> Method:
-        def broken(self: Policy, feedback: Feedback, noise: Noise) -> Report:
-            return Report(feedback.index, feedback.arm, feedback.reward, feedback.round)
-
-        return broken
-
-    return method(type(policy), "report", change)
+    return Report(feedback.index, feedback.arm, feedback.reward, feedback.round)
 
 
-def closed_by_content(policy: Policy) -> AbstractContextManager[None]:
+@twin
+def closed_by_content(original: Method, self: Policy, state: State, settled: int) -> str | None:
     """When a block is due depends on its raw content: on one bit of a checksum of it."""
-
-    def change(original: Method) -> Method:
-        def broken(self: Policy, state: State, settled: int) -> str | None:
-            block = self.block(state)
-            raw = [name for name in state if name not in self.released and name not in COUNTERS]
-            content = sum(float(abs(state[name]).sum()) for name in raw if state[name].dtype.kind in "if")
-            told = zlib.crc32(repr(content).encode()) & 1
-            return block.name if block is not None and told else original(self, state, settled)
-
-        return broken
-
-    return method(type(policy), "due", change)
+    block = self.block(state)
+    raw = [name for name in state if name not in self.released and name not in COUNTERS]
+    content = sum(float(abs(state[name]).sum()) for name in raw if state[name].dtype.kind in "if")
+    told = zlib.crc32(repr(content).encode()) & 1
+    return block.name if block is not None and told else original(self, state, settled)
 
 
 @registry.register("mutant", "policy:gdp-ncb/bare-threshold")
 def bare_threshold(policy: Policy) -> Mutant:
     """Running sums are compared with the threshold itself."""
 
-    def change(original: Method) -> Method:
-        def broken(self: Any, after: State, arm: int, noise: Noise) -> bool:
-            after["threshold"][:] = (0, 1)
-            return bool(original(self, after, arm, noise))
+    @twin
+    def broken(original: Method, self: Any, after: State, arm: int, noise: Noise) -> bool:
+        after["threshold"][:] = (0, 1)
+        return bool(original(self, after, arm, noise))
 
-        return broken
-
-    return Mutant("bare-threshold", "a threshold without noise", lambda thing: method(type(thing), "test", change))
+    return Mutant("bare-threshold", "a threshold without noise", in_its("test", broken))
 
 
 @rule
@@ -228,7 +210,7 @@ def policy_mutants(kind: str, thing: Any) -> list[Mutant]:
     if kind != "policy" or not isinstance(thing, Policy):
         return []
     if thing.local:
-        return [Mutant("raw-report", "a report without randomisation", raw_report)]
+        return [Mutant("raw-report", "a report without randomisation", in_its("report", raw_report))]
     found = [Mutant("no-clip", "rewards and rows enter as they come", no_clip)]
     found.append(Mutant("data-bound", "a bound that is the largest reward there was", data_bound, by_law=True))
     if thing.released and not thing.keeps_history:
@@ -241,7 +223,8 @@ def policy_mutants(kind: str, thing: Any) -> list[Mutant]:
                 words = f"{name} with the same noise in two releases"
                 found.append(Mutant(f"same-{name}", words, partial(same_draw, name), by_law=True))
     if thing.clock == "settled":
-        found.append(Mutant("closed-by-content", "a block that closes by its raw content", closed_by_content))
+        closes = in_its("due", closed_by_content)
+        found.append(Mutant("closed-by-content", "a block that closes by its raw content", closes))
         found.append(Mutant("kept-after-loss", "rows of a lost block that enter the next", kept_after_loss))
     return found
 
@@ -249,21 +232,16 @@ def policy_mutants(kind: str, thing: Any) -> list[Mutant]:
 def simulated_noise(policy: EpisodePolicy) -> AbstractContextManager[None]:
     """A simulator draws half of the noise that is served, or bits that follow the reward twice as closely."""
 
-    def shape(original: Method) -> Method:
-        def broken(self: Any, case: Any, streams: Any) -> Any:
-            twin = copy.copy(self)
-            wrong = self.shape()
-            twin.__dict__["_shape"] = wrong._replace(success=1 - (1 - wrong.success) ** 2)
-            return original(twin, case, streams)
+    @twin
+    def shape(original: Method, self: Any, case: Any, streams: Any) -> Any:
+        weak, wrong = copy.copy(self), self.shape()
+        weak.__dict__["_shape"] = wrong._replace(success=1 - (1 - wrong.success) ** 2)
+        return original(weak, case, streams)
 
-        return broken
-
-    def place(original: Method) -> Method:
-        def broken(self: Any, case: Any) -> Any:
-            made, sure = original(self, case), OneBit(epsilon=2 * self.epsilon)
-            return place_of(made.laws, case.environment.true_means, sure.low, sure.slope)
-
-        return broken
+    @twin
+    def place(original: Method, self: Any, case: Any) -> Any:
+        made, sure = original(self, case), OneBit(epsilon=2 * self.epsilon)
+        return place_of(made.laws, case.environment.true_means, sure.low, sure.slope)
 
     return method(type(policy), "place", place) if policy.local else method(type(policy), "simulator", shape)
 
@@ -276,11 +254,9 @@ def simulation_mutants(kind: str, thing: Any) -> list[Mutant]:
     return [Mutant("simulated-noise", "a simulation with less noise than is served", simulated_noise, by_law=True)]
 
 
-def _unnoted(original: Any) -> Any:
-    def broken(epsilon: float, *notes: str, established: bool = True, strict: bool = False) -> Any:
-        return original(epsilon, *notes, established=established)
-
-    return broken
+@twin
+def _unnoted(original: Method, epsilon: float, *notes: str, established: bool = True, strict: bool = False) -> Any:
+    return original(epsilon, *notes, established=established)
 
 
 @register("mutant", "policy:private-nash/silent-refusal")
@@ -296,19 +272,19 @@ def silent_refusal(policy: Policy) -> Mutant:
 def unclipped_rows(policy: BatchedPrivateFairGreedy) -> Mutant:
     """Rows enter the sum as long as they are; the policy and its sum both let them through."""
 
-    def change(original: Method) -> Method:
-        def broken(self: Any, features: Any, group: Any, reward: Any, shift: Any = 0.0, stretch: Any = 1.0) -> Any:
-            scaled = (self.ready.apply(features) - shift) / stretch
-            rows = np.zeros((len(scaled), self.ready.width + self.group_count + 1))
-            rows[:, : self.ready.width] = scaled
-            rows[np.arange(len(rows)), self.ready.width + group] = GROUP_WEIGHT
-            rows[:, -1] = self.reward_weight * np.asarray(reward)
-            return rows
-
-        return broken
+    @twin
+    def broken(
+        original: Method, self: Any, features: Any, group: Any, reward: Any, shift: Any = 0.0, stretch: Any = 1.0
+    ) -> Any:
+        scaled = (self.ready.apply(features) - shift) / stretch
+        rows = np.zeros((len(scaled), self.ready.width + self.group_count + 1))
+        rows[:, : self.ready.width] = scaled
+        rows[np.arange(len(rows)), self.ready.width + group] = GROUP_WEIGHT
+        rows[:, -1] = self.reward_weight * np.asarray(reward)
+        return rows
 
     def plant(thing: Any) -> Any:
-        return together(no_clip(thing), method(type(thing), "sum_rows", change))
+        return together(no_clip(thing), method(type(thing), "sum_rows", broken))
 
     return Mutant("no-clip", "features and rewards enter as they come", plant)
 
@@ -316,17 +292,8 @@ def unclipped_rows(policy: BatchedPrivateFairGreedy) -> Mutant:
 @register("mutant", "policy:batched-private-fair-greedy/raw-scale")
 def raw_scale(policy: BatchedPrivateFairGreedy) -> Mutant:
     """Later rows are taken on the scale that the rows themselves show, not the released moments."""
-
-    def change(original: Method) -> Method:
-        def broken(self: Any, state: State, noise: Noise) -> State:
-            after: State = original(self, state, noise)
-            exact: State = original(self, state, ZeroNoise())
-            return after | {name: exact[name] for name in ("rescaled", "shift", "stretch")}
-
-        return broken
-
-    words = "a scale that is taken from the rows"
-    return Mutant("raw-scale", words, lambda thing: method(type(thing), "release", change))
+    broken = drawn_otherwise(quiet, "rescaled", "shift", "stretch")
+    return Mutant("raw-scale", "a scale that is taken from the rows", in_its("release", broken))
 
 
 def raw_rows(policy: PrivatePolicy) -> AbstractContextManager[None]:
@@ -334,50 +301,22 @@ def raw_rows(policy: PrivatePolicy) -> AbstractContextManager[None]:
     return function(make_row, raw_row)
 
 
-def leaf_kept(policy: PrivatePolicy) -> AbstractContextManager[None]:
-    """The rows of a release stay and enter the next one too, as in the published listing."""
-
-    def change(original: Callable[..., Any]) -> Callable[..., Any]:
-        def broken(self: PrivatePolicy, state: Any, noise: Any) -> Any:
-            after = original(self, state, noise)
-            return after | {"leaf": state["leaf"].copy()}
-
-        return broken
-
-    return method(type(policy), "release", change)
-
-
-@contextmanager
-def raw_belief(policy: PrivatePolicy) -> Iterator[None]:
+def raw_belief(policy: PrivatePolicy) -> AbstractContextManager[None]:
     """Decisions between releases read the agent's own raw rows, while the promise stays that of the frozen policy."""
-    owner = type(policy)
-    own = owner.__dict__["uses_local"]
-    owner.uses_local = property(lambda self: True)  # type: ignore[assignment, method-assign]
-    try:
-        yield
-    finally:
-        owner.uses_local = own  # type: ignore[method-assign]
-
-
-MISTAKES = {
-    "no-clip": ("contexts and rewards above their bounds", raw_rows),
-    "row-kept": ("a row that stays after its release", leaf_kept),
-    "raw-belief": ("decisions that read unreleased rows", raw_belief),
-}
-
-
-def _registered(policy: str, name: str) -> None:
-    words, plant = MISTAKES[name]
-
-    def mutant(thing: PrivatePolicy) -> Mutant | None:
-        # A policy that uses raw rows by its own promise cannot be broken that way.
-        return None if name == "raw-belief" and thing.uses_local else Mutant(name, words, plant)
-
-    mutant.__qualname__ = f"mutant[{policy}/{name}]"
-    mutant.__doc__ = f"{words}, in {policy}".capitalize() + "."
-    register("mutant", f"policy:{policy}/{name}")(mutant)
+    return replaced(type(policy), "uses_local", property(lambda self: True))
 
 
 for _policy in ("priv-fairx", "batched-priv-fairx"):
-    for _name in MISTAKES:
-        _registered(_policy, _name)
+    planted(f"policy:{_policy}/no-clip", Mutant("no-clip", "contexts and rewards above their bounds", raw_rows))
+    _kept = in_its("release", as_before(["leaf"]))
+    planted(f"policy:{_policy}/row-kept", Mutant("row-kept", "a row that stays after its release", _kept))
+
+
+@register("mutant", "policy:batched-priv-fairx/raw-belief")
+@register("mutant", "policy:priv-fairx/raw-belief")
+def frozen_belief(policy: PrivatePolicy) -> Mutant | None:
+    """Decisions that read unreleased rows.
+
+    A policy that uses them by its own promise cannot be broken that way.
+    """
+    return None if policy.uses_local else Mutant("raw-belief", "decisions that read unreleased rows", raw_belief)

@@ -20,86 +20,65 @@ from fairveil.fairness.metrics import equal_opportunity_gap
 from fairveil.privacy.noise import Noise, ZeroNoise
 from fairveil.proof import AuditPair
 from fairveil.proof.mutants import (
+    Method,
     Mutant,
-    Reused,
     broken_copy,
     data_bound,
     function,
+    in_function,
     method,
     no_clip,
     rule,
     together,
+    twin,
     with_noise,
 )
-from fairveil.proof.mutants import mutant as noises
+from fairveil.proof.mutants.everywhere import Broken, noise_mutants
+from fairveil.proof.mutants.mutant import Change, planted, quiet
 from fairveil.proof.pairs.classify import GROUPS, ROUNDS, fitted_crowd, released_counts
 from fairveil.randomness import Generator, generator
 from fairveil.registry import register
 
-SWAPS: dict[str, tuple[str, Callable[[Noise], Noise]]] = {
-    "no-noise": ("no noise at all", noises.quiet),
-    "half-noise": ("half of the noise", noises.halved),
-    "reused-noise": ("noise drawn once and used for ever", Reused),
-}
-Plants = Callable[[Callable[[Noise], Noise]], AbstractContextManager[None]]
 
-
-def _counts(swap: Callable[[Noise], Noise]) -> AbstractContextManager[None]:
-    change = with_noise(swap)
+def _counts(thing: Any, change: Change) -> AbstractContextManager[None]:
     served = (release_zones, release_audit, release_report)
-    return together(*(function(original, change(original)) for original in served), _weights(swap))
+    return together(*(function(original, change(original)) for original in served), _weights(thing, change))
 
 
-def _weights(swap: Callable[[Noise], Noise]) -> AbstractContextManager[None]:
-    return method(Perturbation, "release", with_noise(swap))
+def _weights(thing: Any, change: Change) -> AbstractContextManager[None]:
+    return method(Perturbation, "release", change)
 
 
-def _pick(swap: Callable[[Noise], Noise]) -> AbstractContextManager[None]:
-    return together(method(Sound, "sizes", with_noise(swap)), method(Sound, "pick", with_noise(swap)))
+def _pick(thing: Any, change: Change) -> AbstractContextManager[None]:
+    return together(*(method(Sound, name, change) for name in ("sizes", "pick")))
 
 
-def _game(swap: Callable[[Noise], Noise]) -> AbstractContextManager[None]:
-    return method(Game, "play", with_noise(swap))
+def _game(thing: Any, change: Change) -> AbstractContextManager[None]:
+    return method(Game, "play", change)
 
 
-SERVED: dict[str, tuple[Plants, tuple[str, ...]]] = {
-    "private-fair": (_counts, ("no-noise", "half-noise", "reused-noise")),
-    "private-logistic": (_weights, ("no-noise", "half-noise", "reused-noise")),
-    "exponential-fair": (_pick, ("no-noise", "half-noise", "reused-noise")),
-    "private-game": (_game, ("no-noise", "half-noise", "reused-noise")),
+SERVED: dict[str, Broken] = {
+    "private-fair": _counts,
+    "private-logistic": _weights,
+    "exponential-fair": _pick,
+    "private-game": _game,
 }
 """How each learner's noise is broken."""
+for _learner, _broken in SERVED.items():
+    for _mutant in noise_mutants(_broken):
+        planted(f"learner:{_learner}/{_mutant.name}", _mutant)
 
 
-def _registered(learner: str, name: str) -> None:
-    plant, _ = SERVED[learner]
-    words, swap = SWAPS[name]
-
-    def mutant(thing: Any) -> Mutant:
-        return Mutant(name, words, lambda broken: plant(swap))
-
-    mutant.__qualname__ = f"mutant[{learner}/{name}]"
-    mutant.__doc__ = f"{words}, in {learner}".capitalize() + "."
-    register("mutant", f"learner:{learner}/{name}")(mutant)
-
-
-for _learner, (_, _names) in SERVED.items():
-    for _name in _names:
-        _registered(_learner, _name)
+@twin
+def _counted(original: Method, self: Any, X: Any, y: Any, *more: Any, **named: Any) -> Any:
+    model = original(self, X, y, *more, **named)
+    model.positives_ = int(np.sum(np.asarray(y) == model.classes_[1]))
+    return model
 
 
 def exact_count(learner: Any) -> AbstractContextManager[None]:
     """A fitted model carries the number of positives."""
-
-    def change(original: Callable[..., Any]) -> Callable[..., Any]:
-        def broken(self: Any, X: Any, y: Any, *more: Any, **named: Any) -> Any:
-            model = original(self, X, y, *more, **named)
-            model.positives_ = int(np.sum(np.asarray(y) == model.classes_[1]))
-            return model
-
-        return broken
-
-    return method(type(learner.estimator(ZeroNoise(), generator(0))), "fit", change)
+    return method(type(learner.estimator(ZeroNoise(), generator(0))), "fit", _counted)
 
 
 @rule
@@ -114,24 +93,24 @@ def learner_mutants(kind: str, thing: Any) -> list[Mutant]:
     return found
 
 
+@twin
+def _one_round(original: Method, counter: Any, accepted: Any, sigma: float, noise: Noise) -> Any:
+    return original(counter, accepted, sigma / 20**0.5, noise)
+
+
 @register("mutant", "learner:private-fair/one-round")
 def one_round_of_noise(thing: Any) -> Mutant:
     """Every audit has the noise that one round alone would need."""
-    original = release_audit  # the name itself is replaced while the mutant is planted
-
-    def weak(counter: Any, accepted: Any, sigma: float, noise: Noise) -> Any:
-        return original(counter, accepted, sigma / 20**0.5, noise)
-
-    return Mutant("one-round", "audit noise of one round in every round", lambda broken: function(release_audit, weak))
+    return Mutant(
+        "one-round", "audit noise of one round in every round", in_function(release_audit, _one_round(release_audit))
+    )
 
 
 @register("mutant", "learner:private-fair/exact-sizes")
 def exact_sizes(thing: Any) -> Mutant:
     """Group sizes are read without noise."""
-    change = with_noise(noises.quiet)
-    return Mutant(
-        "exact-sizes", "group sizes without noise", lambda broken: function(release_zones, change(release_zones))
-    )
+    quiet_zones = with_noise(quiet)(release_zones)
+    return Mutant("exact-sizes", "group sizes without noise", in_function(release_zones, quiet_zones))
 
 
 DELTA = 1e-5

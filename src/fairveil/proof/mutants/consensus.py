@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -21,12 +20,10 @@ from fairveil.federated import Inbox
 from fairveil.privacy.noise import Noise, ZeroNoise
 from fairveil.proof import AuditPair
 from fairveil.proof.engine.bounds import FinerClaim
-from fairveil.proof.mutants import Mutant, Reused, broken_copy, method, no_clip, rule, with_noise
-from fairveil.proof.mutants import mutant as noises
+from fairveil.proof.mutants import Method, Mutant, broken_copy, in_method, method, no_clip, rule, twin
+from fairveil.proof.mutants.everywhere import noise_mutants
 from fairveil.proof.pairs.consensus import STATISTIC, WORLDS, TwoNodes, centre, ratio_of, rows_of
 from fairveil.randomness import Generator
-
-Method = Callable[..., Any]
 
 
 def local_of(algorithm: Any) -> type:
@@ -34,56 +31,28 @@ def local_of(algorithm: Any) -> type:
     return GradientLocal if algorithm.everybody else AdmmLocal
 
 
-def drawing_from(swap: Callable[[Noise], Noise]) -> Callable[[Any], AbstractContextManager[None]]:
-    """Messages are drawn from a broken source."""
-    return lambda algorithm: method(local_of(algorithm), "draw", with_noise(swap))
-
-
-def read_again(algorithm: Any) -> AbstractContextManager[None]:
+@twin
+def read_again(original: Method, self: AdmmLocal, iteration: int) -> Any:
     """The recycled step solves its problem on the rows again, without noise."""
-
-    def change(original: Method) -> Method:
-        def broken(self: AdmmLocal, iteration: int) -> Any:
-            if self.solver is None:
-                return original(self, iteration)
-            kept, self.perturbation = self.perturbation, None
-            try:
-                return self.draw(iteration, self.solver.rows, None)
-            finally:
-                self.perturbation = kept
-
-        return broken
-
-    return method(AdmmLocal, "recycle", change)
+    if self.solver is None:
+        return original(self, iteration)
+    kept, self.perturbation = self.perturbation, None
+    try:
+        return self.draw(iteration, self.solver.rows, None)
+    finally:
+        self.perturbation = kept
 
 
-def drawn_on_retry(algorithm: Any) -> AbstractContextManager[None]:
-    """A node that is asked again forgets what it sent."""
-    return method(Inbox, "own", lambda original: lambda self, sync: None)
-
-
-def steeper(algorithm: Any) -> AbstractContextManager[None]:
+@twin
+def steeper(original: Method, self: UnitRows, weights: Any, steepest: int) -> Any:
     """A row pulls with its whole slope, whatever the bound that its noise was made for."""
-
-    def change(original: Method) -> Method:
-        def broken(self: UnitRows, weights: Any, steepest: int) -> Any:
-            return original(self, weights, 2**16)
-
-        return broken
-
-    return method(UnitRows, "pulls", change)
+    return original(self, weights, 2**16)
 
 
-def bare_curvature(algorithm: Any) -> AbstractContextManager[None]:
+@twin
+def bare_curvature(original: Method, self: ReleasePlan, which: int, units: Any, noise: Noise) -> Any:
     """The curvature goes out without noise: only the gradients are thought to be data."""
-
-    def change(original: Method) -> Method:
-        def broken(self: ReleasePlan, which: int, units: Any, noise: Noise) -> Any:
-            return original(self, which, units, ZeroNoise() if which < 2 else noise)
-
-        return broken
-
-    return method(ReleasePlan, "noisy", change)
+    return original(self, which, units, ZeroNoise() if which < 2 else noise)
 
 
 @rule
@@ -92,17 +61,23 @@ def consensus_mutants(kind: str, thing: Any) -> list[Mutant]:
     if kind != "algorithm" or not thing.private:
         return []
     found = [
-        Mutant("no-noise", "no noise at all", drawing_from(noises.quiet)),
-        Mutant("half-noise", "half of the noise", drawing_from(noises.halved)),
-        Mutant("reused-noise", "noise drawn once and used for ever", drawing_from(Reused)),
+        *noise_mutants(lambda algorithm, change: method(local_of(algorithm), "draw", change)),
         Mutant("no-clip", "rows enter as they come", no_clip),
-        Mutant("drawn-on-retry", "a message that is asked for twice is drawn twice", drawn_on_retry),
+        Mutant(
+            "drawn-on-retry",
+            "a message that is asked for twice is drawn twice",
+            in_method(Inbox, "own", lambda _: lambda self, sync: None),
+        ),
     ]
     if thing.everybody:
-        found.append(Mutant("steeper", "a pull without its bound", steeper))
-        found.append(Mutant("bare-curvature", "curvature without noise", bare_curvature))
+        found.append(Mutant("steeper", "a pull without its bound", in_method(UnitRows, "pulls", steeper)))
+        found.append(
+            Mutant("bare-curvature", "curvature without noise", in_method(ReleasePlan, "noisy", bare_curvature))
+        )
     elif thing.recycles:
-        found.append(Mutant("read-again", "a recycled step that reads the rows", read_again))
+        found.append(
+            Mutant("read-again", "a recycled step that reads the rows", in_method(AdmmLocal, "recycle", read_again))
+        )
     return found
 
 

@@ -66,17 +66,22 @@ def broken_copy(name: str) -> Callable[[Copy], Copy]:
 
     def add(made: Copy) -> Copy:
         words = (made.__doc__ or name).split("\n")[0].rstrip(".")
-        mutant = Mutant(name.partition("/")[2], words, copy=made)
         COPIES[name] = made
-
-        def registered(thing: Any) -> Mutant:
-            return mutant
-
-        registered.__qualname__, registered.__doc__ = f"mutant[{name}]", made.__doc__
-        registry.register(KIND, name)(registered)
+        planted(name, Mutant(name.partition("/")[2], words, copy=made), made.__doc__)
         return made
 
     return add
+
+
+def planted(name: str, mutant: Mutant, doc: str | None = None) -> None:
+    """Register a mutant ``<kind>:<name>/<mutant>`` that is the same whatever thing of this name is asked."""
+
+    def registered(thing: Any) -> Mutant:
+        return mutant
+
+    thing = name.partition(":")[2].partition("/")[0]
+    registered.__qualname__, registered.__doc__ = f"mutant[{name}]", doc or f"{mutant.words.capitalize()}, in {thing}."
+    registry.register(KIND, name)(registered)
 
 
 def mutants_of(kind: str, thing: Any, registered: Iterable[registry.Entry] | None = None) -> list[Mutant]:
@@ -114,18 +119,25 @@ def _as_called(original: Callable[..., Any], twin: Callable[..., Any]) -> Callab
 
 
 @contextmanager
-def method(owner: type, name: str, change: Change) -> Iterator[None]:
-    """Replace a method of a class (its own or inherited) by its broken twin."""
-    own = owner.__dict__.get(name)
-    original = getattr(owner, name)
-    setattr(owner, name, functools.wraps(original)(_as_called(original, change(original))))
+def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Put something else in the place of an attribute of a class or a module."""
+    own = vars(owner).get(name, owner)
+    setattr(owner, name, value)
     try:
         yield
     finally:
-        if own is None:
+        if own is owner:  # it was inherited
             delattr(owner, name)
         else:
             setattr(owner, name, own)
+
+
+@contextmanager
+def method(owner: type, name: str, change: Change) -> Iterator[None]:
+    """Replace a method of a class (its own or inherited) by its broken twin."""
+    original = getattr(owner, name)
+    with replaced(owner, name, functools.wraps(original)(_as_called(original, change(original)))):
+        yield
 
 
 @contextmanager
@@ -152,6 +164,11 @@ def in_method(owner: type, name: str, change: Change) -> Plant:
     return lambda _: method(owner, name, change)
 
 
+def in_its(name: str, change: Change) -> Plant:
+    """Plant the broken twin of a method in the class of the thing that is asked."""
+    return lambda thing: method(type(thing), name, change)
+
+
 def in_function(original: Callable[..., Any], twin: Callable[..., Any]) -> Plant:
     """Plant the broken twin of a function."""
     return lambda _: function(original, twin)
@@ -166,18 +183,31 @@ def together(*plants: Any) -> Iterator[None]:
         yield
 
 
+def twin(broken: Method) -> Change:
+    """Decorator: a broken twin that is handed the sound function first, before what that was given."""
+
+    def change(original: Method) -> Method:
+        asked = functools.partial(broken, original)
+
+        @functools.wraps(asked, assigned=(), updated=())
+        def called(*given: Any, **named: Any) -> Any:
+            return asked(*given, **named)  # a partial would not be bound to whose method it is
+
+        return called
+
+    return change
+
+
 def with_noise(swap: Callable[[Noise], Noise]) -> Change:
     """A method that hands another source on wherever it was given one."""
 
-    def change(original: Callable[..., Any]) -> Callable[..., Any]:
-        def broken(*args: Any, **kwargs: Any) -> Any:
-            swapped = [swap(part) if isinstance(part, Noise) else part for part in args]
-            named = {key: swap(part) if isinstance(part, Noise) else part for key, part in kwargs.items()}
-            return original(*swapped, **named)
+    @twin
+    def broken(original: Method, *args: Any, **kwargs: Any) -> Any:
+        swapped = [swap(part) if isinstance(part, Noise) else part for part in args]
+        named = {key: swap(part) if isinstance(part, Noise) else part for key, part in kwargs.items()}
+        return original(*swapped, **named)
 
-        return broken
-
-    return change
+    return broken
 
 
 #: Below this a uniform integer picks one of a few things and is no coin.

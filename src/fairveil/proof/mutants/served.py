@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 from fairveil.ledger.account import Account
@@ -14,101 +15,81 @@ from fairveil.ledger.values import decode, encode
 from fairveil.privacy.charges import Charge
 from fairveil.privacy.filters import Filter
 from fairveil.privacy.noise import Noise
-from fairveil.proof.mutants import Mutant, Plant, function, method, together
+from fairveil.proof.mutants import Mutant, function, in_method, method, together, twin
+from fairveil.proof.mutants.mutant import Change
 
 Release = Callable[..., list[Released]]
-
-
-def path(change: Callable[[Release], Release]) -> AbstractContextManager[None]:
-    """Another way from a charge to a value."""
-    return method(Draws, "release", change)
 
 
 def _source(draws: Draws, noise: Noise | None) -> Noise:
     return accepted(noise, draws._book.state.simulated)
 
 
-def charge_left_out() -> AbstractContextManager[None]:
+def charge_left_out(adapter: Any) -> AbstractContextManager[None]:
     """Neither an account nor a release costs anything."""
     free = method(Filter, "reserve", lambda _: lambda self, event: (self, Charge()))
     return together(free, function(open_account, lambda book, store, name, facts: Charge()))
 
 
-def charged_later(original: Release) -> Release:
+@twin
+def charged_later(
+    original: Release, self: Draws, blocks: Any, draw: Any, noise: Any, payment: Payment
+) -> list[Released]:
     """The first block is drawn before it is reserved."""
+    with self._book.reading() as store:
+        known = not blocks or store.find(RESERVE, blocks[0]) is not None
+    if known:
+        return original(self, blocks, draw, noise, payment)
+    first = [draw(_source(self, noise), ())]
 
-    def broken(self: Draws, blocks: Any, draw: Any, noise: Any, payment: Payment) -> list[Released]:
-        with self._book.reading() as store:
-            known = not blocks or store.find(RESERVE, blocks[0]) is not None
-        if known:
-            return original(self, blocks, draw, noise, payment)
-        first = [draw(_source(self, noise), ())]
+    def drawn(source: Any, earlier: Any) -> Any:
+        return first.pop() if first else draw(source, earlier)
 
-        def drawn(source: Any, earlier: Any) -> Any:
-            return first.pop() if first else draw(source, earlier)
-
-        return original(self, blocks, drawn, noise, payment)
-
-    return broken
+    return original(self, blocks, drawn, noise, payment)
 
 
-def never_stored(original: Release) -> Release:
+@twin
+def never_stored(
+    original: Release, self: Draws, blocks: Any, draw: Any, noise: Any, payment: Payment
+) -> list[Released]:
     """What is drawn is shown and never written."""
-
-    def broken(self: Draws, blocks: Any, draw: Any, noise: Any, payment: Payment) -> list[Released]:
-        found: list[Released] = []
-        for stored in self.reserve(blocks, payment):
-            if isinstance(stored, str):
-                found.append(Released(decode(stored), "stored"))
-            elif stored is None:
-                found.append(Released(decode(encode(draw(_source(self, noise), tuple(found)))), "drawn"))
-            else:
-                found.append(Released(stored, "lost"))
-        self._under_way.clear()
-        return found
-
-    return broken
+    found: list[Released] = []
+    for stored in self.reserve(blocks, payment):
+        if isinstance(stored, str):
+            found.append(Released(decode(stored), "stored"))
+        elif stored is None:
+            found.append(Released(decode(encode(draw(_source(self, noise), tuple(found)))), "drawn"))
+        else:
+            found.append(Released(stored, "lost"))
+    self._under_way.clear()
+    return found
 
 
-def drawn_again(fate: str) -> Callable[[Release], Release]:
+def drawn_again(fate: str) -> Change:
     """A block that was stored (or lost) before is drawn now."""
 
-    def change(original: Release) -> Release:
-        def broken(self: Draws, blocks: Any, draw: Any, noise: Any, payment: Payment) -> list[Released]:
-            found = original(self, blocks, draw, noise, payment)
-            return list(_again(found, draw, _source(self, noise)))
+    @twin
+    def broken(original: Release, self: Draws, blocks: Any, draw: Any, noise: Any, payment: Payment) -> list[Released]:
+        found, source = original(self, blocks, draw, noise, payment), _source(self, noise)
+        return [
+            one if one.fate != fate else Released(draw(source, tuple(found[:place])), "drawn")
+            for place, one in enumerate(found)
+        ]
 
-        def _again(found: list[Released], draw: Any, source: Any) -> Iterator[Released]:
-            for place, one in enumerate(found):
-                yield one if one.fate != fate else Released(draw(source, tuple(found[:place])), "drawn")
-
-        return broken
-
-    return change
+    return broken
 
 
-def count_left_out(original: Callable[[Account], None]) -> Callable[[Account], None]:
-    """An account need not say how many releases it covers."""
-    return lambda self: None
-
-
-PATH: dict[str, tuple[str, Callable[[], AbstractContextManager[None]]]] = {
-    "charge-left-out": ("releases cost nothing", charge_left_out),
-    "charge-after-draw": ("drawn first, charged later", lambda: path(charged_later)),
-    "shown-before-stored": ("shown and never stored", lambda: path(never_stored)),
-    "drawn-again-on-retry": ("asking again draws again", lambda: path(drawn_again("stored"))),
-    "lost-drawn-again": ("a lost block is drawn", lambda: path(drawn_again("lost"))),
-    "count-left-out": (
-        "an account that does not say how much it covers",
-        lambda: method(Account, "__post_init__", count_left_out),
-    ),
-}
+PATH = (
+    Mutant("charge-left-out", "releases cost nothing", charge_left_out),
+    Mutant("charge-after-draw", "drawn first, charged later", in_method(Draws, "release", charged_later)),
+    Mutant("shown-before-stored", "shown and never stored", in_method(Draws, "release", never_stored)),
+    Mutant("drawn-again-on-retry", "asking again draws again", in_method(Draws, "release", drawn_again("stored"))),
+    Mutant("lost-drawn-again", "a lost block is drawn", in_method(Draws, "release", drawn_again("lost"))),
+    Mutant("count-left-out", "an account that does not say how much it covers",
+           in_method(Account, "__post_init__", lambda _: lambda self: None)),
+)  # fmt: skip
 
 
 def mutants_of_the_path(harmless: Mapping[str, str]) -> tuple[Mutant, ...]:
     """All of them, with why some change nothing at an adapter."""
-
-    def planting(made: Callable[[], AbstractContextManager[None]]) -> Plant:
-        return lambda adapter: made()
-
-    return tuple(Mutant(name, words, planting(made), harmless.get(name, "")) for name, (words, made) in PATH.items())
+    return tuple(replace(mutant, harmless=harmless.get(mutant.name, "")) for mutant in PATH)

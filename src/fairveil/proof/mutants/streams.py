@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -16,7 +15,7 @@ from fairveil.privacy.grid import from_units, to_units
 from fairveil.privacy.noise import Noise, ZeroNoise
 from fairveil.proof import AuditPair
 from fairveil.proof.engine.bounds import FinerClaim
-from fairveil.proof.mutants import Method, Mutant, broken_copy, method, rule
+from fairveil.proof.mutants import Method, Mutant, broken_copy, in_its, replaced, rule, twin
 from fairveil.proof.pairs import finer_claim
 from fairveil.proof.pairs.streams import STEPS, plain_pair, run_plain, run_stream
 from fairveil.randomness import Generator
@@ -34,57 +33,42 @@ from fairveil.streams.serving.people import PersonCounts
 from fairveil.streams.serving.stream import NoiseAhead
 
 
-def no_clip(releaser: Releaser) -> AbstractContextManager[None]:
+@twin
+def no_clip(original: Method, self: Any, state: State, values: Any, noise: Noise) -> Track:
     """Values outside the declared range enter as they come."""
-
-    def change(original: Method) -> Method:
-        def broken(self: Any, state: State, values: Any, noise: Noise) -> Track:
-            declared = self.range
-            object.__setattr__(self, "range", None)
-            try:
-                track: Track = original(self, state, values, noise)
-            finally:
-                object.__setattr__(self, "range", declared)
-            return track
-
-        return broken
-
-    return method(type(releaser), "advance", change)
-
-
-def raw_filter(releaser: Releaser) -> AbstractContextManager[None]:
-    """What is shown after the plain release is made of the values themselves."""
-
-    def change(original: Method) -> Method:
-        def broken(self: Releaser, state: State, values: Any, noise: Noise) -> Track:
-            exact: Track = original(self, copy_state(state), values, ZeroNoise())
-            track: Track = original(self, state, values, noise)
-            return track._replace(value=exact.value, low=exact.low, high=exact.high)
-
-        return broken
-
-    return method(type(releaser), "advance", change)
-
-
-def bare_distance(releaser: Publishing) -> AbstractContextManager[None]:
-    """Whether to publish is decided on the raw distance to the last publication."""
-    return method(type(releaser), "moved", lambda original: lambda self, distance, noise: distance)
-
-
-def no_window(releaser: Publishing) -> AbstractContextManager[None]:
-    """Every publication may spend a quarter of the budget, whatever was spent before."""
-    return method(type(releaser), "offered", lambda original: lambda self, state: self._half / 2)
-
-
-@contextmanager
-def small_first(releaser: PrivateKalman) -> Iterator[None]:
-    """The first release has its share however small, also where a person can be in all the others."""
-    rightly = PrivateKalman._first_share
-    PrivateKalman._first_share = property(lambda self: self.first if (self.touched or 0) > 100 else 0.0)  # type: ignore
+    declared = self.range
+    object.__setattr__(self, "range", None)
     try:
-        yield
+        track: Track = original(self, state, values, noise)
     finally:
-        PrivateKalman._first_share = rightly  # type: ignore[method-assign]
+        object.__setattr__(self, "range", declared)
+    return track
+
+
+@twin
+def raw_filter(original: Method, self: Releaser, state: State, values: Any, noise: Noise) -> Track:
+    """What is shown after the plain release is made of the values themselves."""
+    exact: Track = original(self, copy_state(state), values, ZeroNoise())
+    track: Track = original(self, state, values, noise)
+    return track._replace(value=exact.value, low=exact.low, high=exact.high)
+
+
+@twin
+def bare_distance(original: Method, self: Publishing, distance: Any, noise: Noise) -> Any:
+    """Whether to publish is decided on the raw distance to the last publication."""
+    return distance
+
+
+@twin
+def no_window(original: Method, self: Publishing, state: State) -> float:
+    """Every publication may spend a quarter of the budget, whatever was spent before."""
+    return self._half / 2
+
+
+def small_first(releaser: PrivateKalman) -> AbstractContextManager[None]:
+    """The first release has its share however small, also where a person can be in all the others."""
+    share = property(lambda self: self.first if (self.touched or 0) > 100 else 0.0)
+    return replaced(PrivateKalman, "_first_share", share)
 
 
 @rule
@@ -92,14 +76,15 @@ def stream_mutants(kind: str, thing: Any) -> list[Mutant]:
     """What applies to every releaser."""
     if kind != "releaser":
         return []
-    found = [Mutant("no-clip", "values outside their range", no_clip, by_law=True)]
+    found = [Mutant("no-clip", "values outside their range", in_its("advance", no_clip), by_law=True)]
     if thing.real_time:
-        found.append(Mutant("raw-filter", "a filter that reads the values", raw_filter))
+        found.append(Mutant("raw-filter", "a filter that reads the values", in_its("advance", raw_filter)))
     if isinstance(thing, PrivateKalman):
         found.append(Mutant("first-below-others", "a first share that others exceed", small_first, by_law=True))
     if isinstance(thing, Publishing):
-        found.append(Mutant("bare-distance", "a publication that is decided without noise", bare_distance))
-        found.append(Mutant("no-window", "publications that forget what was spent before", no_window, by_law=True))
+        bare, endless = in_its("moved", bare_distance), in_its("offered", no_window)
+        found.append(Mutant("bare-distance", "a publication that is decided without noise", bare))
+        found.append(Mutant("no-window", "publications that forget what was spent before", endless, by_law=True))
     return found
 
 

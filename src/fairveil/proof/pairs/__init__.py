@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from fairveil import registry
+from fairveil.arrays import Floats
 from fairveil.configuration import describe
 from fairveil.errors import SpecError
 from fairveil.privacy.conversions import gdp_epsilon, zcdp_epsilon
@@ -28,6 +30,18 @@ from fairveil.randomness import Generator
 
 Run = Callable[[int, int, Noise, Generator], ArrayLike]
 """``run(world, trials, noise, rng)``: independent outputs in world 0 or 1, shape (trials,) or (trials, k)."""
+Trial = Callable[[int, Noise, Generator], Any]
+"""``trial(world, noise, rng)``: one output, a number or several."""
+
+
+def each(trial: Trial) -> Run:
+    """A run whose trials are played one after the other."""
+
+    def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
+        return np.array([trial(world, noise, rng) for _ in range(trials)], np.float64)
+
+    return run
+
 
 KIND = "audit-pair"
 

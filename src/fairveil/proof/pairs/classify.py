@@ -27,6 +27,7 @@ from fairveil.privacy.conversions import GRID_CONSTANT, zcdp_epsilon
 from fairveil.privacy.noise import Noise
 from fairveil.proof import AuditPair
 from fairveil.proof.engine.bounds import CurveClaim, FinerClaim
+from fairveil.proof.pairs import each
 from fairveil.randomness import Generator
 from fairveil.registry import register
 
@@ -44,19 +45,31 @@ MANY = 100_000
 """Trials of the group, all solved at once."""
 
 
+def agreeing(crowd: int, others: int, reach: float) -> tuple[Floats, Floats]:
+    """Features and signs of a crowd whose first weight is large, with room for others at the end."""
+    signs = np.where(np.arange(crowd + others) % 2, -1.0, 1.0)
+    features = np.zeros((crowd + others, 2))
+    features[:crowd, 0] = reach * signs[:crowd]
+    return features, signs
+
+
+def leaning(reach: float, side: float = 1.0) -> list[float]:
+    """A row as long as rows may be that disagrees with the crowd, and points up or down."""
+    return [-reach * float(np.sin(TILT)), side * reach * float(np.cos(TILT))]
+
+
+def with_intercept(features: Floats) -> Floats:
+    return np.concatenate([features, np.ones((len(features), 1))], axis=1)
+
+
 def worlds(learner: PrivateLogistic, world: int, crowd: int) -> tuple[Floats, Floats]:
     """Rows (clipped, with intercept) and signs. The last row disagrees with the crowd and points up or down.
 
     World 1 replaces it by its mirror image, or leaves a zero row where the guarantee is for rows added or removed.
     """
-    reach = learner.bound_of_features
-    features = np.zeros((crowd + 1, 2))
-    features[:crowd, 0] = reach * np.where(np.arange(crowd) % 2, -1.0, 1.0)
-    signs = np.where(np.arange(crowd + 1) % 2, -1.0, 1.0)
-    signs[crowd] = 1.0
-    side = -1.0 if world else 1.0
-    features[crowd] = [-reach * np.sin(TILT), side * reach * np.cos(TILT)]
-    rows = np.concatenate([features, np.ones((crowd + 1, 1))], axis=1) if learner.intercept else features
+    features, signs = agreeing(crowd, 1, learner.bound_of_features)
+    features[crowd], signs[crowd] = leaning(learner.bound_of_features, -1.0 if world else 1.0), 1.0
+    rows = with_intercept(features) if learner.intercept else features
     if world and removes(learner):
         rows[crowd] = 0.0
     return rows, signs
@@ -90,19 +103,17 @@ def private_logistic_pair(learner: PrivateLogistic) -> AuditPair:
 def fit_pair(learner: PrivateLogistic) -> AuditPair:
     """Whole fits of the estimator that people use; the row in question comes far longer than its bound."""
     crowd = CROWD["objective"]
+    known = [worlds(learner, world, crowd) for world in (0, 1)]
 
-    def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
-        rows, signs = worlds(learner, world, crowd)
-        rows[crowd] *= EXCESS
-        found = []
-        for _ in range(trials):
-            model = learner.estimator(noise, rng).fit(rows[:, :2], (signs > 0).astype(int))
-            found.append([*model.coef_[0], *model.intercept_])
-        return np.array(found)
+    def weights(world: int, noise: Noise, rng: Generator) -> list[float]:
+        rows, signs = known[world]
+        longer = np.where(np.arange(len(rows))[:, None] == crowd, EXCESS, 1.0) * rows
+        model = learner.estimator(noise, rng).fit(longer[:, :2], (signs > 0).astype(int))
+        return [*model.coef_[0], *model.intercept_]
 
     delta = 0.0 if learner.definition == "pure" else learner.delta
     words = f"one of {crowd + 1} rows, {EXCESS:g} times too long, points one way or the other (or is zero)"
-    return AuditPair(run, words, "weights", learner.spent(1), delta, trials=120)
+    return AuditPair(each(weights), words, "weights", learner.spent(1), delta, trials=120)
 
 
 @register("audit-pair", "learner:private-logistic/group")
@@ -116,12 +127,9 @@ def group_pair(learner: PrivateLogistic) -> AuditPair:
     if (learner.method, learner.definition) != ("objective", "gaussian"):
         return private_logistic_pair(learner)
     crowd = CROWD["objective"]
-    features = np.zeros((crowd + GROUP, 2))
-    features[:crowd, 0] = learner.bound_of_features * np.where(np.arange(crowd) % 2, -1.0, 1.0)
-    features[crowd:, 0] = -learner.bound_of_features  # against the crowd
-    signs = np.where(np.arange(crowd + GROUP) % 2, -1.0, 1.0)
-    signs[crowd:] = 1.0
-    rows = np.concatenate([features, np.ones((crowd + GROUP, 1))], axis=1) if learner.intercept else features
+    features, signs = agreeing(crowd, GROUP, learner.bound_of_features)
+    features[crowd:, 0], signs[crowd:] = -learner.bound_of_features, 1.0  # against the crowd
+    rows = with_intercept(features) if learner.intercept else features
     known = [rows, np.where(np.arange(crowd + GROUP)[:, None] < crowd, rows, 0.0)]
     made = learner.perturbation(*rows.shape)
     scale = made.noise_std(rows.shape[1]) * made.strength
@@ -178,9 +186,7 @@ def released_counts(plan: Plan, replaced: bool, delta: float) -> AuditPair:
             np.asarray(audits).reshape(shape) / plan.audit_sigma**2,
             np.asarray(report).reshape(shape) * plays / plan.report_sigma(plays) ** 2,
         ]
-        where = [((0, 1, 1), (1, 0, 0)), ((0, 1, 1), (1, 0, 0)), ((0, 1, 1), (1, 0, 0))]
-        here = np.stack([part[:, *place[0]] for part, place in zip(parts, where, strict=True)], axis=1)
-        there = np.stack([part[:, *place[1]] for part, place in zip(parts, where, strict=True)], axis=1)
+        here, there = (np.stack([part[:, *cell] for part in parts], axis=1) for cell in ((0, 1, 1), (1, 0, 0)))
         loss = here - there if replaced else here
         return np.concatenate([loss.sum(axis=1, keepdims=True), loss], axis=1)
 
@@ -218,11 +224,9 @@ def score_pair(learner: PrivateFair) -> AuditPair:
 
 
 def _turned(reach: float, world: int) -> tuple[Floats, Floats]:
-    features = np.zeros((PEOPLE + 1, 2))
-    features[:PEOPLE, 0] = reach * np.where(np.arange(PEOPLE) % 2, -1.0, 1.0)
-    signs = np.where(np.arange(PEOPLE + 1) % 2, -1.0, 1.0)
-    features[PEOPLE], signs[PEOPLE] = [-reach * np.sin(TILT), reach * np.cos(TILT)], 1.0
-    rows = np.concatenate([features, np.ones((PEOPLE + 1, 1))], axis=1)
+    features, signs = agreeing(PEOPLE, 1, reach)
+    features[PEOPLE], signs[PEOPLE] = leaning(reach), 1.0
+    rows = with_intercept(features)
     return (rows, signs) if world == 0 else (rows[:PEOPLE], signs[:PEOPLE])
 
 
@@ -234,25 +238,21 @@ def fair_fit_pair(learner: PrivateFair) -> AuditPair:
         norm_bound=learner.bound_of_features,
     )  # fmt: skip
 
-    def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
-        features, labels, groups = fitted_crowd(fixed, world)
-        found = [handed_out(fixed.estimator(noise, rng), features, labels, groups) for _ in range(trials)]
-        return np.array(found)
+    def shown(world: int, noise: Noise, rng: Generator) -> Floats:
+        return handed_out(fixed.estimator(noise, rng), *fitted_crowd(fixed, world))
 
     replaced = learner.neighbours == "replace-row"
     worlds = f"one of {PEOPLE + 1} people is {'another' if replaced else 'there or not'}"
-    return AuditPair(run, worlds, "weights, multipliers and report", learner.epsilon, learner.delta, trials=120)
+    return AuditPair(each(shown), worlds, "weights, multipliers and report", learner.epsilon, learner.delta, trials=120)
 
 
 def fitted_crowd(learner: PrivateFair, world: int) -> tuple[Floats, Ints, NDArray[Any]]:
     """The person is the only positive of their group and turned against the crowd; world 1 leaves them out."""
-    reach = learner.bound_of_features
-    features = np.zeros((PEOPLE + 1, 2))
-    features[:PEOPLE, 0] = reach * np.where(np.arange(PEOPLE) % 2, -1.0, 1.0)
-    labels = (np.arange(PEOPLE + 1) % 2 == 0).astype(np.int64)
+    features, signs = agreeing(PEOPLE, 1, learner.bound_of_features)
+    labels = (signs > 0).astype(np.int64)
     groups = np.where(np.arange(PEOPLE + 1) < 3 * PEOPLE // 4, GROUPS[0], GROUPS[1])
     labels[groups == GROUPS[1]] = 0
-    features[PEOPLE], labels[PEOPLE] = [-reach * np.sin(TILT), reach * np.cos(TILT)], 1
+    features[PEOPLE], labels[PEOPLE] = leaning(learner.bound_of_features), 1
     if world == 0:
         return features, labels, groups
     if learner.neighbours == "replace-row":

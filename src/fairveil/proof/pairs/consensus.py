@@ -181,14 +181,19 @@ def _pair(scene: TwoNodes, epsilon: float, delta: float, finer: FinerClaim | Non
 def run_one_round(scene: TwoNodes, world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
     """Curvature and first gradient of node 0, made at a public point that no noise has touched, and their parts."""
     assert isinstance(scene.algorithm, PrivateAdmm)
-    plan, start = scene.algorithm.plan(scene.setting), np.zeros(scene.setting.width)
-    known = [UnitRows(rows_of(w), plan.bits, plan.reach) for w in (0, 1)]
     local, rows = scene.algorithm.local(scene.setting, 0), rows_of(world)
     sent = [{**local.draw(1, rows, noise), **local.draw(2, rows, noise)} for _ in range(trials)]
-    parts = []
-    for which, name in enumerate("mvg"):
-        seen = np.array([message[name] for message in sent])
-        parts.append(ratio_of(plan, which, seen, [centre(plan, one, which, start) for one in known]))
+    seen = [np.array([message[name] for message in sent]) for name in "mvg"]
+    return ratios_at_zero(scene.algorithm.plan(scene.setting), scene.setting, seen)
+
+
+def ratios_at_zero(plan: ReleasePlan, setting: Setting, seen: list[Floats]) -> Floats:
+    """Log-likelihood ratios of node 0's curvature and first gradient: of all that is seen, and of each part."""
+    start, known = np.zeros(setting.width), [UnitRows(rows_of(world), plan.bits, plan.reach) for world in (0, 1)]
+    parts = [
+        ratio_of(plan, which, part, [centre(plan, one, which, start) for one in known])
+        for which, part in enumerate(seen)
+    ]
     return np.stack([sum(parts), *parts], axis=1)
 
 
@@ -219,7 +224,6 @@ def run_secure(
 ) -> Floats:
     """Sums of curvature and first gradient without what colluders and the observer know: node 0 under honest shares."""
     plan, nodes = algorithm.plan(setting), setting.nodes
-    start, known = np.zeros(setting.width), [UnitRows(rows_of(w), plan.bits, plan.reach) for w in (0, 1)]
     local, rows = algorithm.local(setting, 0), (rows_of(world), others())
     assert isinstance(local, GradientLocal)
 
@@ -230,25 +234,19 @@ def run_secure(
     sums = np.tile(-honest * sent(rows[1], ZeroNoise()), (trials, 1))
     for total in sums:
         total += sent(rows[0], noise) + sum(sent(rows[1], noise) for _ in range(honest))
-    parts = []
-    for which, units in enumerate(np.split(sums, 3, axis=1)):
-        seen = np.ldexp(units.astype(np.float64), -plan.grids[which])
-        parts.append(ratio_of(plan, which, seen, [centre(plan, one, which, start) for one in known]))
-    return np.stack([sum(parts), *parts], axis=1)
+    parts = zip(np.split(sums, 3, axis=1), plan.grids, strict=True)
+    return ratios_at_zero(plan, setting, [np.ldexp(units.astype(np.float64), -grid) for units, grid in parts])
 
 
 @register("audit-pair", "algorithm:private-admm/secure")
 def private_admm_secure(algorithm: PrivateAdmm) -> AuditPair:
     """What the coordinator and a colluding node learn of curvature and one gradient of secure sums over three nodes."""
     setting = Setting(make_graph("complete", 3), (2, 2, 2), 2, 16, 1)
-    shared = replace(algorithm, rounds=1, slope=0.1, definition="gaussian", sums="secure", colluding=1).complete(
-        setting
-    )
+    secure = replace(algorithm, rounds=1, slope=0.1, definition="gaussian", sums="secure", colluding=1)
+    shared = secure.complete(setting)
     claim = FinerClaim("mu", shared.plan(setting).total)
     seen = "log-likelihood ratio of the sums, without all that is known"
-    return AuditPair(
-        partial(run_secure, shared, setting), WORLDS, seen, shared.epsilon, shared.delta, claim, trials=MANY
-    )
+    return AuditPair(partial(run_secure, shared, setting), WORLDS, seen, shared.epsilon, shared.delta, claim, MANY)
 
 
 def _completed(algorithm: PrivateFamily, iterations: int) -> tuple[TwoNodes, float, float]:
@@ -271,11 +269,8 @@ def run_one_step(scene: TwoNodes, world: int, trials: int, noise: Noise, rng: Ge
     local = scene.algorithm.local(scene.setting, 0)
     assert isinstance(local, AdmmLocal)
     local.hear(1, {1: {"f": np.array([FAR, 0.0])}}, frozenset())
-    seen = np.empty((trials, 2))
-    for trial in range(trials):
-        payload = local.draw(1, known[world], noise)
-        seen[trial] = _of_solution(local, 1, payload, known), np.asarray(payload["f"])[1]
-    return seen
+    sent = [local.draw(1, known[world], noise) for _ in range(trials)]
+    return np.array([(_of_solution(local, 1, payload, known), np.asarray(payload["f"])[1]) for payload in sent])
 
 
 def one_step(algorithm: PrivateFamily) -> AuditPair:

@@ -37,7 +37,7 @@ from fairveil.errors import ContractError, SpecError
 from fairveil.privacy.guarantee import Neighbours
 from fairveil.privacy.noise import Noise
 from fairveil.proof import AuditPair
-from fairveil.proof.pairs import finer_claim
+from fairveil.proof.pairs import Run, finer_claim
 from fairveil.randomness import Generator
 from fairveil.registry import register
 from fairveil.state import State
@@ -114,7 +114,7 @@ def run_messages(policy: PrivatePolicy, world: int, trials: int, noise: Noise, r
     # Longer than allowed, unless that is refused or a full reward is not the worst: clipping makes the worst rows.
     excess = 1.0 if policy.strict or policy.reward_weight > 1 else EXCESS
     context = rows[world][None, :-1] * policy.context_bound * excess
-    reward = float(rows[world][-1] / policy.reward_weight * policy.reward_bound) * excess**2
+    reward = _largest(policy) * excess**2
     twin = side_by_side(policy, trials)
     state = learned(twin, twin.start(), 0, context, np.zeros(trials, np.int64), reward)
     return messages(twin, state, watched(policy), noise, projection)
@@ -195,32 +195,23 @@ def run_late(
     return np.concatenate([federation() for _ in range(-(-trials // CROWD))])[:trials]
 
 
+def _pair(policy: PrivatePolicy, run: Run, worlds: str, statistic: str, trials: int = 20_000) -> AuditPair:
+    return AuditPair(run, worlds, statistic, policy.epsilon, policy.delta, finer_claim(policy.event()), trials)
+
+
 def messages_pair(policy: PrivatePolicy) -> AuditPair:
     """All messages of one agent when its first interaction is replaced."""
-    return AuditPair(
-        partial(run_messages, policy),
-        "the first interaction of agent 0 is exchanged for the one that moves its sum most",
-        "messages along the difference",
-        policy.epsilon,
-        policy.delta,
-        finer_claim(policy.event()),
-    )
+    worlds = "the first interaction of agent 0 is exchanged for the one that moves its sum most"
+    return _pair(policy, partial(run_messages, policy), worlds, "messages along the difference")
 
 
 def reaction_pair(policy: PrivatePolicy) -> AuditPair:
     """The first message of one agent when its first reward is flipped and the agent reacts to it."""
     if policy.dimension < 2:
         raise SpecError("this pair needs two directions", path="target.dimension", given=policy.dimension, allowed="2")
-    return AuditPair(
-        partial(run_reaction, policy),
-        "the first reward of agent 0 is +1 or -1; its later choices react to it as the policy does",
-        "messages along e1 e1^T - e2 e2^T",
-        policy.epsilon,
-        policy.delta,
-        finer_claim(policy.event()),
-        FEW_REACTIONS,
-        covers=policy.neighbours is not Neighbours.REPLACE_INTERACTION_ROWS_FIXED,
-    )
+    worlds = "the first reward of agent 0 is +1 or -1; its later choices react to it as the policy does"
+    pair = _pair(policy, partial(run_reaction, policy), worlds, "messages along e1 e1^T - e2 e2^T", FEW_REACTIONS)
+    return replace(pair, covers=policy.neighbours is not Neighbours.REPLACE_INTERACTION_ROWS_FIXED)
 
 
 def late_pair(
@@ -229,15 +220,9 @@ def late_pair(
     """The driver of late rewards, with arrivals hidden unless told otherwise; ``made``: what holds rounds under way."""
     late = late_feedback(policy, True) if lateness is None else lateness
     comes = "the largest and comes at once, or never comes" if late.hidden else "the largest or the smallest, and late"
-    return AuditPair(
-        partial(run_late, policy, late, made),
-        f"the first interaction of agent 0 is exchanged; its reward is {comes}",
-        "time of messages, rows that count, and messages along the difference",
-        policy.epsilon,
-        policy.delta,
-        finer_claim(policy.event()),
-        LATE_TRIALS,
-    )
+    worlds = f"the first interaction of agent 0 is exchanged; its reward is {comes}"
+    statistic = "time of messages, rows that count, and messages along the difference"
+    return _pair(policy, partial(run_late, policy, late, made), worlds, statistic, LATE_TRIALS)
 
 
 def seats_pair(policy: BatchedPrivFairx) -> AuditPair:
@@ -251,8 +236,7 @@ def run_secure(policy: BatchedPrivFairx, world: int, trials: int, noise: Noise, 
     twin = side_by_side(policy, policy.agents)
     assert isinstance(twin, BatchedPrivFairx)
     context = rows[world][None, :-1] * policy.context_bound
-    reward = float(rows[world][-1] / policy.reward_weight * policy.reward_bound)
-    state = learned(twin, twin.start(), 0, context, np.zeros(twin.agents, np.int64), reward)
+    state = learned(twin, twin.start(), 0, context, np.zeros(twin.agents, np.int64), _largest(policy))
     units = np.tile(twin.exact_units(state, 0), (trials, 1))
     for _ in range(twin.agents - twin.colluding):
         units += twin.share(twin.agents).draws(noise, trials)
@@ -264,14 +248,8 @@ def secure_pair(policy: BatchedPrivFairx) -> AuditPair:
     agents = max(policy.agents, 3)
     merit = policy.merits[0].to_list()
     shared = replace(policy, agents=agents, merit=merit, sums="secure", colluding=1)
-    return AuditPair(
-        partial(run_secure, shared),
-        "the first interaction of agent 0 is exchanged; all but its own and the honest agents' shares is known",
-        "the sum of a block along the difference",
-        shared.epsilon,
-        shared.delta,
-        finer_claim(shared.event()),
-    )
+    worlds = "the first interaction of agent 0 is exchanged; all but its own and the honest agents' shares is known"
+    return _pair(shared, partial(run_secure, shared), worlds, "the sum of a block along the difference")
 
 
 register("audit-pair", "policy:batched-priv-fairx/secure")(secure_pair)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from fairveil.privacy.conversions import zcdp_epsilon
 from fairveil.privacy.noise import Noise
 from fairveil.proof import AuditPair
 from fairveil.proof.engine.bounds import FinerClaim
+from fairveil.proof.pairs import each
 from fairveil.randomness import Generator
 from fairveil.registry import register
 
@@ -35,13 +37,15 @@ def sound_pair(learner: ExponentialFair) -> AuditPair:
     sound = Sound(learner.pick_epsilon, learner.weight, replaced)
     rows = 12
 
-    def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
+    def picked(world: int, noise: Noise, rng: Generator) -> list[float]:
         table, people = _few(world, replaced)
-        picks = [sound.pick(table, people, rows, noise) for _ in range(trials)]
-        return np.array([[chosen, *sizes] for chosen, sizes in picks], np.float64)
+        chosen, sizes = sound.pick(table, people, rows, noise)
+        return [chosen, *sizes]
 
     how = "replaced" if replaced else "there or not"
-    return AuditPair(run, f"one of {rows} people is {how}", "pick and noisy sizes", learner.pick_epsilon, trials=1_500)
+    return AuditPair(
+        each(picked), f"one of {rows} people is {how}", "pick and noisy sizes", learner.pick_epsilon, trials=1_500
+    )
 
 
 @register("audit-pair", "learner:exponential-fair/fit")
@@ -49,17 +53,16 @@ def exponential_fit_pair(learner: ExponentialFair) -> AuditPair:
     """The rule that a whole fit picks, on few people: one of them is there or is somebody else."""
     stumps = replace(learner, hypotheses="stumps", attributes=None)
 
-    def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
+    def picked(world: int, noise: Noise, rng: Generator) -> float:
         features, labels = np.zeros((12, 1)), np.arange(12) % 2
         features[:6] = 1.0
         features[0], labels[0] = float(world), world
         groups = np.array(["a", "b"] * 6)
-        fits = (stumps.estimator(noise, rng).fit(features, labels, sensitive_features=groups) for _ in range(trials))
-        return np.array([model.plays_[0] for model in fits], np.float64)
+        return float(stumps.estimator(noise, rng).fit(features, labels, sensitive_features=groups).plays_[0])
 
     # One person replaced is one taken out and one put in.
     epsilon = stumps.pick_epsilon * (1 if learner.neighbours == "replace-row" else 2)
-    return AuditPair(run, "one of 12 people is another", "the pick", epsilon, trials=120)
+    return AuditPair(each(picked), "one of 12 people is another", "the pick", epsilon, trials=120)
 
 
 @register("audit-pair", "learner:exponential-fair/sizes")
@@ -98,15 +101,15 @@ def printed_pair(learner: ExponentialFair) -> AuditPair:
     """Algorithm 1 where the smaller group has two positives, one of them replaced: n = 1000, claimed 2 eps."""
     printed, rows = Printed(learner.epsilon, learner.weight), 1000
 
-    def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
+    def picked(world: int, noise: Noise, rng: Generator) -> int:
         people = np.array([[300.0, 2.0], [398.0, 300.0]])
         # h1 accepts everybody with label 1 (world 1: but for one of the two), h2 does the same in both worlds
         table = np.array([[[0.0, 2.0 - world], [0.0, 300.0]], [[0.0, 2.0], [0.0, 300.0]]])
         table[:, 0, 0] = [world, 0.0]
-        return np.array([printed.pick(table, people, rows, noise)[0] for _ in range(trials)], np.float64)
+        return int(printed.pick(table, people, rows, noise)[0])
 
     delta = math.exp(-math.sqrt(rows))
-    return AuditPair(run, "one of two positives is replaced", "the pick", learner.epsilon, delta, trials=4_000)
+    return AuditPair(each(picked), "one of two positives is replaced", "the pick", learner.epsilon, delta, trials=4_000)
 
 
 @register("audit-pair", "learner:private-game")
@@ -119,13 +122,13 @@ def game_pair(learner: PrivateGame) -> AuditPair:
     game = Game(2, TINY, replace(learner, hypotheses="stumps").rho, 2)
     people, members = np.array([[1.0, 0.0], [1.0, 0.0]]), np.eye(2, dtype=bool)
 
-    def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
+    def played(world: int, noise: Noise, rng: Generator) -> int:
         table = np.array([[[1.0 - world, 0.0], [0.0, 0.0]], [[float(world), 0.0], [0.0, 0.0]]])
-        return np.array([game.play(table, people, members, noise)[1] for _ in range(trials)], np.float64)
+        return int(game.play(table, people, members, noise)[1])
 
     epsilon = game.learner(1).epsilon
     claim = FinerClaim("rho", epsilon**2 / 8)
-    return AuditPair(run, "one of 2 people is another", "the second play", epsilon, finer=claim, trials=40_000)
+    return AuditPair(each(played), "one of 2 people is another", "the second play", epsilon, finer=claim, trials=40_000)
 
 
 @register("audit-pair", "learner:private-game/fit")
@@ -133,21 +136,15 @@ def game_fit_pair(learner: PrivateGame) -> AuditPair:
     """The plays of a whole fit, on few people: one negative is where the first rule accepts, or where none does."""
     short = replace(learner, rounds=6, hypotheses="stumps", attributes=None)
 
-    def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
+    def played(world: int, noise: Noise, rng: Generator) -> Ints:
         features, labels = np.zeros((8, 1)), np.zeros(8, np.int64)
         features[:2], features[4:6], features[2] = 1.0, 1.0, float(world)
         groups = np.array(["a"] * 4 + ["b"] * 4)
-        found = []
-        for _ in range(trials):
-            model = short.estimator(noise, rng).fit(features, labels, sensitive_features=groups)
-            found.append(np.bincount(np.repeat(model.plays_, np.rint(6 * model.weights_).astype(int)), minlength=4))
-        return np.array(found, np.float64)
+        model = short.estimator(noise, rng).fit(features, labels, sensitive_features=groups)
+        return np.bincount(np.repeat(model.plays_, np.rint(6 * model.weights_).astype(int)), minlength=4)
 
-    delta = learner.delta
-    claim = FinerClaim("rho", short.rho)
-    return AuditPair(
-        run, "one of 8 people is another", "plays", zcdp_epsilon(short.rho, delta), delta, claim, trials=100
-    )
+    epsilon, claim = zcdp_epsilon(short.rho, learner.delta), FinerClaim("rho", short.rho)
+    return AuditPair(each(played), "one of 8 people is another", "plays", epsilon, learner.delta, claim, trials=100)
 
 
 @register("audit-pair", "learner:private-game/auditor")
@@ -175,25 +172,20 @@ def auditor_pair(learner: PrivateGame) -> AuditPair:
 def features_pair(learner: PrivateFairNR) -> AuditPair:
     """Two rules that differ at one feature; one record is at that feature or elsewhere: is the first ever chosen?"""
 
-    def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
+    def rule(world: int, noise: Noise, rng: Generator) -> float:
         from fairveil.classify.game.no_regret import PrivateFairNRClassifier, TheoryWarning
 
         features = np.zeros((8, 1))
         features[0] = 1.0 - world
         labels, groups = np.arange(8) % 2, np.array(["a", "b"] * 4)
-        found = []
+        keys: dict[str, Any] = {"delta": learner.delta, "rounds": 1, "plays": 1, "oracle": _AtFeature()}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TheoryWarning)
-            for _ in range(trials):
-                model = PrivateFairNRClassifier(
-                    learner.epsilon, delta=learner.delta, rounds=1, plays=1, oracle=_AtFeature(), noise=noise
-                )
-                found.append(model.fit(features, labels, sensitive_features=groups).plays_[0])
-        return np.array(found, np.float64)
+            model = PrivateFairNRClassifier(learner.epsilon, noise=noise, **keys)
+            return float(model.fit(features, labels, sensitive_features=groups).plays_[0])
 
-    return AuditPair(
-        run, "one record is at the feature or elsewhere", "the rule", learner.epsilon, learner.delta, trials=400
-    )
+    worlds = "one record is at the feature or elsewhere"
+    return AuditPair(each(rule), worlds, "the rule", learner.epsilon, learner.delta, trials=400)
 
 
 class _AtFeature:
@@ -208,14 +200,11 @@ class _AtFeature:
 def leader_pair(leader: FollowPerturbedLeader) -> AuditPair:
     """A class that shows the sign of one coordinate; that person's loss is 1/2 or -1/2 in every round."""
 
-    def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
-        loss = [(0.5 - world) * leader.sensitivity]
-        seen = np.empty((trials, leader.rounds))
-        for trial in range(trials):
-            state = leader.start()
-            for t in range(leader.rounds):
-                state = leader.observe(state, loss, noise)
-                seen[trial, t] = leader.play(state, noise)
-        return np.concatenate([(seen * np.arange(1, leader.rounds + 1)).sum(axis=1, keepdims=True), seen], axis=1)
+    def played(world: int, noise: Noise, rng: Generator) -> list[float]:
+        state, seen = leader.start(), list[float]()
+        for _ in range(leader.rounds):
+            state = leader.observe(state, [(0.5 - world) * leader.sensitivity], noise)
+            seen.append(leader.play(state, noise))
+        return [sum(place * one for place, one in enumerate(seen, 1)), *seen]
 
-    return AuditPair(run, "one person's losses are 1/2 or -1/2", "plays", leader.epsilon, leader.delta)
+    return AuditPair(each(played), "one person's losses are 1/2 or -1/2", "plays", leader.epsilon, leader.delta)

@@ -24,13 +24,13 @@ from fairveil.bandits.meritocratic.halved_history import UNIFORM_ROUNDS
 from fairveil.bandits.meritocratic.noisy_history import NoisyHistory
 from fairveil.bandits.meritocratic.scaling import Scaling
 from fairveil.bandits.protocol import Candidate, Feedback, Policy, Round
-from fairveil.bandits.simulate import Streams
-from fairveil.bandits.steps import walk
+from fairveil.bandits.simulate import Streams, walk
 from fairveil.privacy.histograms.codes import encode
 from fairveil.privacy.noise import Noise, ZeroNoise
 from fairveil.privacy.sums import ToeplitzSum
 from fairveil.proof import AuditPair
 from fairveil.proof.engine.bounds import FinerClaim
+from fairveil.proof.pairs import each
 from fairveil.randomness import Generator
 from fairveil.registry import register
 from fairveil.state import State
@@ -109,15 +109,6 @@ class Recorded(Environment):
         return self.features[rows, np.array(slots)[first:]].sum(axis=0)
 
 
-def _decisions(
-    policy: Policy, world: Recorded, noise: Noise, rng: Generator, lateness: Lateness = AT_ONCE
-) -> tuple[list[int], State]:
-    """The arms of one run and the state at its end."""
-    streams = Streams(rng, rng, noise, lambda: rng)
-    steps = list(walk(policy, world, len(world.rewards), streams, lateness))
-    return [step.decision.arm for step in steps], steps[-1].state
-
-
 @register("audit-pair", "policy:batched-private-fair-greedy")
 def batched_pair(policy: BatchedPrivateFairGreedy) -> AuditPair:
     """The noisy moments of one batch, projected on the difference of the two worlds."""
@@ -147,12 +138,12 @@ def batched_scale(policy: BatchedPrivateFairGreedy) -> AuditPair:
         early.features[:] += OFFSET
         states.append(made.learn_all(made.start(), early.feedback(0)))
 
-    def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
-        drawn = (made.release(states[world], noise) for _ in range(trials))
-        return np.array([np.concatenate([after["shift"], after["stretch"]]) for after in drawn])
+    def scale(world: int, noise: Noise, rng: Generator) -> Floats:
+        after = made.release(states[world], noise)
+        return np.concatenate([after["shift"], after["stretch"]])
 
     statistic = "middle and spread of the columns"
-    return AuditPair(run, WORLDS, statistic, made.epsilon, made.delta, None, FEW)
+    return AuditPair(each(scale), WORLDS, statistic, made.epsilon, made.delta, None, FEW)
 
 
 @register("audit-pair", "policy:batched-private-fair-greedy/rescaled")
@@ -178,11 +169,11 @@ def _moments_pair(made: BatchedPrivateFairGreedy, states: list[State]) -> AuditP
     level = made.sums.sigma * made.sums.grid.spread
     aim = (exact[0] - exact[1]) / level**2
 
-    def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
-        return np.array([made.release(states[world], noise)["sum/last"] @ aim for _ in range(trials)])
+    def ratio(world: int, noise: Noise, rng: Generator) -> Any:
+        return made.release(states[world], noise)["sum/last"] @ aim
 
     statistic = "likelihood ratio of the moments"
-    return AuditPair(run, WORLDS, statistic, made.epsilon, made.delta, _finer(made), MANY)
+    return AuditPair(each(ratio), WORLDS, statistic, made.epsilon, made.delta, _finer(made), MANY)
 
 
 @register("audit-pair", "policy:batched-private-fair-greedy/ranks")
@@ -197,8 +188,9 @@ def batched_ranks(policy: BatchedPrivateFairGreedy) -> AuditPair:
         states.append(made.learn_all(made.start(), recorded.feedback(1)))
     people = np.concatenate([ends, recorded.features[1:, 0]])
 
-    def ratio(after: State) -> float:
+    def ratio(world: int, noise: Noise, rng: Generator) -> float:
         """Coded counts beside the coded difference: the observer knows the direction, the others, and two places."""
+        after = made.release(states[world], noise)
         places = made.histogram.bin_of(ndtr((people @ after["direction"] - after["middle"]) / after["deviation"]))
         known = np.bincount(places[2:], minlength=made.bins)
         low, high = (_code(np.bincount(place, minlength=made.bins)) for place in (places[:1], places[1:2]))
@@ -206,13 +198,10 @@ def batched_ranks(policy: BatchedPrivateFairGreedy) -> AuditPair:
         counts = (np.diff(after["tables"][0]) - (1 - trust) / made.bins) / trust * RANKED
         return float((low - high) @ (_code(counts - known) - (low + high) / 2))
 
-    def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
-        return np.array([ratio(made.release(states[world], noise)) for _ in range(trials)])
-
     promise = made.guarantee()
     claim = None if promise.mu is None else FinerClaim("mu", promise.mu * math.sqrt(made.rank_share), FINE)
     statistic = "likelihood ratio of the rank table"
-    return AuditPair(run, RANK_WORLDS, statistic, policy.epsilon, policy.delta, claim, MANY)
+    return AuditPair(each(ratio), RANK_WORLDS, statistic, policy.epsilon, policy.delta, claim, MANY)
 
 
 def _code(counts: Any) -> Floats:
@@ -225,12 +214,19 @@ def batched_decisions(policy: BatchedPrivateFairGreedy) -> AuditPair:
     """Decisions of the second batch, made with what the first batch released."""
     made = small_batched(policy)
 
-    def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
-        recorded = Recorded.of(60, world)
-        return np.array([recorded.chosen(_decisions(made, recorded, noise, rng)[0], BATCH) for _ in range(trials)])
+    return _decided(made, [Recorded.of(60, world) for world in (0, 1)], BATCH, policy.epsilon)
+
+
+def _decided(made: Any, worlds: list[Recorded], first: int, epsilon: float) -> AuditPair:
+    """The features that were chosen from a round on."""
+
+    def chosen(world: int, noise: Noise, rng: Generator) -> Floats:
+        streams = Streams(rng, rng, noise, lambda: rng)
+        steps = walk(made, worlds[world], len(worlds[world].rewards), streams, AT_ONCE)
+        return worlds[world].chosen([step.decision.arm for step in steps], first)
 
     statistic = "features of the candidates chosen in other rounds"
-    return AuditPair(run, WORLDS, statistic, policy.epsilon, policy.delta, None, FEW)
+    return AuditPair(each(chosen), WORLDS, statistic, epsilon, made.delta, None, FEW)
 
 
 class Silence(Lateness):
@@ -257,17 +253,14 @@ def batched_late(policy: BatchedPrivateFairGreedy) -> AuditPair:
     exact = [made.release(made.learn_all(made.start(), each), ZeroNoise())["sum/last"] for each in (answers, silent)]
     aim = (exact[0] - exact[1]) / (made.sums.sigma * made.sums.grid.spread) ** 2
 
-    def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
-        out = np.empty((trials, 2))
-        for trial in range(trials):
-            streams = Streams(np.random.default_rng(1), rng, noise, lambda: rng)  # the same coins
-            steps = list(walk(made, recorded, BATCH + 6, streams, laws[world]))
-            released = next(i for i, step in enumerate(steps) if step.state["batch"] == 1)
-            out[trial] = steps[-1].state["sum/last"] @ aim, released
-        return out
+    def shown(world: int, noise: Noise, rng: Generator) -> tuple[float, int]:
+        streams = Streams(np.random.default_rng(1), rng, noise, lambda: rng)  # the same coins
+        steps = list(walk(made, recorded, BATCH + 6, streams, laws[world]))
+        released = next(i for i, step in enumerate(steps) if step.state["batch"] == 1)
+        return float(steps[-1].state["sum/last"] @ aim), released
 
     statistic = "likelihood ratio of the moments, and when they were released"
-    return AuditPair(run, LATE_WORLDS, statistic, policy.epsilon, policy.delta, None, FEW)
+    return AuditPair(each(shown), LATE_WORLDS, statistic, policy.epsilon, policy.delta, None, FEW)
 
 
 @register("audit-pair", "policy:private-fair-greedy")
@@ -288,18 +281,15 @@ def private_pair(policy: NoisyHistory) -> AuditPair:
     asked = np.repeat(np.arange(rounds), made.queries)
     stds = np.array([made.count_std(int(now)) for now in asked])
 
-    def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
-        out = np.empty(trials)
-        for trial in range(trials):
-            prefixes, counts = _prefixes(made, states[world], noise)
-            out[trial] = _projection(sums, prefixes @ aim) / (2 * bound**4) * sums.budget.first_mu() ** 2
-            out[trial] += ((counts + 1 - world) / stds**2)[counted].sum()
-        return out
+    def ratio(world: int, noise: Noise, rng: Generator) -> float:
+        prefixes, counts = _prefixes(made, states[world], noise)
+        of_sums = _projection(sums, prefixes @ aim) / (2 * bound**4) * sums.budget.first_mu() ** 2
+        return float(of_sums + ((counts + 1 - world) / stds**2)[counted].sum())
 
     # A candidate of round s is counted in rounds s+1..2s: the longest stay that this horizon allows.
     counted = (asked >= rounds // 2) & (asked < rounds)
     statistic, claim = "likelihood ratio of prefix sums and counts", _claim(made)
-    return AuditPair(run, WORLDS, statistic, claim, policy.delta, _finer(made), MANY)
+    return AuditPair(each(ratio), WORLDS, statistic, claim, policy.delta, _finer(made), MANY)
 
 
 def _prefixes(policy: Any, state: State, noise: Noise) -> tuple[Floats, Floats]:
@@ -329,12 +319,7 @@ def private_decisions(policy: NoisyHistory) -> AuditPair:
     """Decisions of every other round of a short run."""
     made = small(policy, rounds=40, candidates=None)
 
-    def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
-        recorded = Recorded.of(40, world, policy.bound)
-        return np.array([recorded.chosen(_decisions(made, recorded, noise, rng)[0], 1) for _ in range(trials)])
-
-    statistic = "features of the candidates chosen in other rounds"
-    return AuditPair(run, WORLDS, statistic, _claim(made), policy.delta, None, FEW)
+    return _decided(made, [Recorded.of(40, world, policy.bound) for world in (0, 1)], 1, _claim(made))
 
 
 def _claim(policy: NoisyHistory) -> float:

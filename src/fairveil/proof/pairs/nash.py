@@ -24,6 +24,7 @@ from fairveil.bandits.nash.two_phases import TwoPhasePolicy
 from fairveil.bandits.protocol import HEADER, Feedback, Round
 from fairveil.privacy.noise import Noise
 from fairveil.proof import AuditPair
+from fairveil.proof.pairs import each
 from fairveil.randomness import Generator, generator
 from fairveil.registry import register
 from fairveil.state import State
@@ -231,25 +232,30 @@ def threshold_pair(policy: TwoPhasePolicy) -> AuditPair:
     below it: every test that is not passed points to the lower one, and only the noise of the threshold, drawn once for
     all of them, keeps these hints from adding up.
     """
-    whole: Any = policy
-    made = replace(whole, arms=1, horizon=TESTS + 1, epsilon=2.0, phase1="threshold", tau=1.0, phase_rounds=None)
-    states = [made.learn(made.start(), Feedback(0, 0, reward)) for reward in (0.0, 1.0)]
+    made, states = _tested(policy, TESTS + 1, 1)
 
-    def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
-        found = np.empty(trials)
-        for trial in range(trials):
-            state, passed = states[world], TESTS
-            for test in range(TESTS):
-                state = made.release(state, noise)
-                if not state["exploring"][0]:
-                    passed = test
-                    break
-                state = made.learn(state, Feedback(test + 1, 0, 0.0))
-            found[trial] = passed
-        return found
+    def passed(world: int, noise: Noise, rng: Generator) -> int:
+        state = states[world]
+        for test in range(TESTS):
+            state = made.release(state, noise)
+            if not state["exploring"][0]:
+                return test
+            state = made.learn(state, Feedback(test + 1, 0, 0.0))
+        return TESTS
 
     words = "the first reward is 0 or 1, and with it every test lies below the threshold or on it"
-    return AuditPair(run, words, "tests until the phase ends", made.epsilon / 2, trials=10_000)
+    return AuditPair(each(passed), words, "tests until the phase ends", made.epsilon / 2, trials=10_000)
+
+
+def _tested(policy: Any, horizon: int, count: int) -> tuple[Any, list[State]]:
+    """A policy whose uniform phase ends by a threshold of one, and its states after so many rewards.
+
+    They are 1, but for the first one, which is 0 in the first state.
+    """
+    made = replace(policy, arms=1, horizon=horizon, epsilon=2.0, phase1="threshold", tau=1.0, phase_rounds=None)
+    rewards = [[first, *[1.0] * (count - 1)] for first in (0.0, 1.0)]
+    rows = [[Feedback(index, 0, reward) for index, reward in enumerate(given)] for given in rewards]
+    return made, [made.learn_all(made.start(), given) for given in rows]
 
 
 @register("audit-pair", "policy:gdp-ncb/after-threshold")
@@ -258,26 +264,18 @@ def after_threshold_pair(policy: TwoPhasePolicy) -> AuditPair:
 
     All rewards after the first ones are 0, so that the sum is the same whenever the test was passed.
     """
-    whole: Any = policy
-    made = replace(whole, arms=1, horizon=TESTS + HIGH, epsilon=2.0, phase1="threshold", tau=1.0, phase_rounds=None)
-    states = []
-    for first in (0.0, 1.0):
-        rewards = [first, *[1.0] * (HIGH - 1)]
-        states.append(made.learn_all(made.start(), [Feedback(i, 0, reward) for i, reward in enumerate(rewards)]))
+    made, states = _tested(policy, TESTS + HIGH, HIGH)
 
-    def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
-        found = np.empty(trials)
-        for trial in range(trials):
-            state, following = states[world], HIGH
-            while state["exploring"][0]:
-                state = made.release(state, noise)
-                if state["exploring"][0] and following < made.horizon - 1:
-                    state, following = made.learn(state, Feedback(following, 0, 0.0)), following + 1
-            found[trial] = state["sums"][0]
-        return found
+    def noisy_sum(world: int, noise: Noise, rng: Generator) -> float:
+        state, following = states[world], HIGH
+        while state["exploring"][0]:
+            state = made.release(state, noise)
+            if state["exploring"][0] and following < made.horizon - 1:
+                state, following = made.learn(state, Feedback(following, 0, 0.0)), following + 1
+        return float(state["sums"][0])
 
     words = "the first reward of a uniform phase is 0 or 1"
-    return AuditPair(run, words, "the noisy sum after the threshold", made.epsilon / 2, trials=10_000)
+    return AuditPair(each(noisy_sum), words, "the noisy sum after the threshold", made.epsilon / 2, trials=10_000)
 
 
 @register("audit-pair", "policy:ldp-ncb")
@@ -286,11 +284,10 @@ def after_threshold_pair(policy: TwoPhasePolicy) -> AuditPair:
 def report_pair(policy: Any) -> AuditPair:
     """What one user sends, for a reward of 0 or far above 1 (the device clips it)."""
 
-    def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
-        feedback = Feedback(0, 0, 7.0 if world else 0.0)
-        return np.array([policy.report(feedback, noise).value for _ in range(trials)])
+    def sent(world: int, noise: Noise, rng: Generator) -> float:
+        return float(policy.report(Feedback(0, 0, FAR if world else 0.0), noise).value)
 
-    return AuditPair(run, "the user's reward is 0 or 7 (clipped to 1)", "the report", policy.epsilon)
+    return AuditPair(each(sent), "the user's reward is 0 or 7 (clipped to 1)", "the report", policy.epsilon)
 
 
 @register("audit-pair", "policy:private-nash/arrivals")

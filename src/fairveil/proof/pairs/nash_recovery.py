@@ -7,7 +7,7 @@ benefit of the doubt: they see a draw that was lost as well, because nobody know
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -60,14 +60,18 @@ def recovered_pair(policy: EpisodePolicy, fate: str) -> AuditPair:
     return AuditPair(run, worlds, "all draws and their log-likelihood ratio", policy.epsilon)
 
 
-for _name in ("private-nash", "adap-ucb"):
-    for _fate in ("stored", "lost"):
+@register("audit-pair", "policy:adap-ucb/stored")
+@register("audit-pair", "policy:private-nash/stored")
+def stored_pair(policy: EpisodePolicy) -> AuditPair:
+    """A block is drawn before a crash and stored."""
+    return recovered_pair(policy, "stored")
 
-        def _make(policy: Any, fate: str = _fate) -> AuditPair:
-            return recovered_pair(policy, fate)
 
-        _make.__doc__ = f"A block of {_name} is drawn before a crash and {_fate}."
-        register("audit-pair", f"policy:{_name}/{_fate}")(_make)
+@register("audit-pair", "policy:adap-ucb/lost")
+@register("audit-pair", "policy:private-nash/lost")
+def lost_pair(policy: EpisodePolicy) -> AuditPair:
+    """A block is drawn before a crash and lost."""
+    return recovered_pair(policy, "lost")
 
 
 class InWindow:
@@ -80,10 +84,11 @@ class InWindow:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
 
-    def _shown(self, state: State) -> State:
-        return {**nested(state, INNER), "outer": state}  # type: ignore[dict-item]
+    def _shown(self, state: State) -> dict[str, Any]:
+        """The inner state, and the whole one beside it."""
+        return {**nested(state, INNER), "outer": state}
 
-    def start(self) -> State:
+    def start(self) -> dict[str, Any]:
         """After all smaller windows, whose users never answered."""
         state, coins = self.outer.start(), SeededNoise(0, "windows")
         while state["window"][SIZE] < self.size or state["window"][UNIFORM]:
@@ -101,21 +106,25 @@ class InWindow:
             state = after
         return seen[0], seen[1], float(evidence(np.array(seen), self.inner.scale / UNIT).sum())
 
-    def learn_all(self, state: State, feedbacks: Iterable[Feedback]) -> State:
-        outer: Any = state["outer"]
-        first = int(outer["window"][START])
+    def learn_all(self, state: dict[str, Any], feedbacks: Iterable[Feedback]) -> dict[str, Any]:
+        first = int(state["outer"]["window"][START])
         shifted = [replace(feedback, index=feedback.index + first) for feedback in feedbacks]
-        return self._shown(self.outer.learn_all(outer, shifted))
+        return self._shown(self.outer.learn_all(state["outer"], shifted))
 
-    def release(self, state: State, noise: Noise) -> State:
-        return self._shown(self.outer.release(state["outer"], noise))  # type: ignore[arg-type]
+    def release(self, state: dict[str, Any], noise: Noise) -> dict[str, Any]:
+        return self._shown(self.outer.release(state["outer"], noise))
+
+
+def in_window(policy: Anytime, make: Callable[[Any], AuditPair]) -> AuditPair:
+    """A pair of the inner policy, told of one window of the outer one."""
+    pair = make(InWindow(policy, WINDOW))
+    return replace(pair, worlds=f"in the window of {WINDOW} rounds {pair.worlds}")
 
 
 @register("audit-pair", "policy:anytime")
 def anytime_pair(policy: Anytime) -> AuditPair:
     """A reward of the uniform phase of one window, after all the windows before it, through `anytime` itself."""
-    pair = uniform_pair(InWindow(policy, WINDOW))  # type: ignore[arg-type]
-    return replace(pair, worlds=f"in the window of {WINDOW} rounds {pair.worlds}")
+    return in_window(policy, uniform_pair)
 
 
 @register("audit-pair", "policy:anytime/windows")
@@ -129,11 +138,10 @@ def next_window(policy: Anytime) -> AuditPair:
 
     words = f"in a window of {SMALL_WINDOW} rounds a reward is {FAR:g} (clipped to 1) or 0; nobody else answers"
     statistic = "the released sum of arm 0 in this window and in the next, and their log-likelihood ratio"
-    return AuditPair(run, words, statistic, policy.window(2).epsilon, trials=4_000)  # type: ignore[attr-defined]
+    return AuditPair(run, words, statistic, inside.inner.epsilon, trials=4_000)
 
 
 @register("audit-pair", "policy:anytime/block")
 def block_in_window(policy: Anytime) -> AuditPair:
     """A reward of the first block after the uniform phase of one window, through `anytime` itself."""
-    pair = block_pair(InWindow(policy, WINDOW))  # type: ignore[arg-type]
-    return replace(pair, worlds=f"in the window of {WINDOW} rounds {pair.worlds}")
+    return in_window(policy, block_pair)

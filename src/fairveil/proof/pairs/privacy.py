@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairveil.arrays import Floats
+from fairveil.configuration import describe
 from fairveil.errors import SpecError
 from fairveil.privacy.histograms.histogram import Histogram
 from fairveil.privacy.mechanisms import (
@@ -33,7 +34,7 @@ from fairveil.privacy.mechanisms import (
 from fairveil.privacy.mechanisms.base import Selection
 from fairveil.privacy.noise import Noise
 from fairveil.privacy.sums.base import BoundedSum, RunningSum
-from fairveil.proof.pairs import AuditPair, claim_of, finer_claim
+from fairveil.proof.pairs import AuditPair, Run, claim_of, finer_claim
 from fairveil.randomness import Generator
 from fairveil.registry import register
 
@@ -47,7 +48,8 @@ def _pair(mechanism: Mechanism, inputs: tuple[Any, Any], worlds: str, statistic:
     def run(world: int, trials: int, noise: Noise, rng: Generator) -> NDArray[Any]:
         return mechanism.releases(inputs[world], noise, trials)
 
-    stated: Any = getattr(mechanism, "epsilon", None), getattr(mechanism, "delta", None)
+    facts = describe(mechanism)
+    stated: Any = facts.get("epsilon"), facts.get("delta")
     epsilon, delta = stated if None not in stated else claim_of(mechanism.event())
     return AuditPair(run, worlds, statistic, epsilon, delta, finer_claim(mechanism.event()), trials=TRIALS)
 
@@ -69,19 +71,20 @@ def laplace_pair(mechanism: Laplace) -> AuditPair:
     return _pair(mechanism, (inputs[0] + low, inputs[1] + low), "the value or value + sensitivity", "noisy value")
 
 
+def _value_pair(mechanism: Mechanism, inputs: tuple[Any, Any]) -> AuditPair:
+    return _pair(mechanism, inputs, "the value is 0 or the sensitivity", "noisy value")
+
+
 @register("audit-pair", "mechanism:discrete-laplace")
 def discrete_laplace_pair(mechanism: DiscreteLaplace) -> AuditPair:
     """0, or the sensitivity."""
-    return _pair(
-        mechanism, _shift(mechanism, mechanism.sensitivity, int), "the value is 0 or the sensitivity", "noisy value"
-    )
+    return _value_pair(mechanism, _shift(mechanism, mechanism.sensitivity, int))
 
 
 @register("audit-pair", "mechanism:gaussian")
 def gaussian_pair(mechanism: Gaussian) -> AuditPair:
     """0, or the sensitivity."""
-    inputs = _shift(mechanism, mechanism.sensitivity, float)
-    return _pair(mechanism, inputs, "the value is 0 or the sensitivity", "noisy value")
+    return _value_pair(mechanism, _shift(mechanism, mechanism.sensitivity, float))
 
 
 @register("audit-pair", "mechanism:discrete-gaussian")
@@ -92,7 +95,7 @@ def discrete_gaussian_pair(mechanism: DiscreteGaussian) -> AuditPair:
         raise SpecError(
             "no two integers are this close", path="sensitivity", given=mechanism.sensitivity, allowed=">= 1"
         )
-    return _pair(mechanism, _shift(mechanism, shift, int), "the value is 0 or the sensitivity", "noisy value")
+    return _value_pair(mechanism, _shift(mechanism, shift, int))
 
 
 @register("audit-pair", "mechanism:one-bit")
@@ -145,10 +148,8 @@ def above_threshold_pair(mechanism: AboveThreshold) -> AuditPair:
 @register("audit-pair", "mechanism:above-threshold/below")
 def below_threshold_pair(mechanism: AboveThreshold) -> AuditPair:
     """All queries on the threshold, or all below it: hints that add up unless the threshold has a noise of its own."""
-    top, inputs = mechanism.sensitivity, []
-    for below in (0.0, top):
-        inputs.append(np.full(MANY_QUERIES, mechanism.threshold - below))
-    pair = _pair(mechanism, (inputs[0], inputs[1]), "all queries fall by the sensitivity", "stopping time")
+    on = np.full(MANY_QUERIES, mechanism.threshold)
+    pair = _pair(mechanism, (on, on - mechanism.sensitivity), "all queries fall by the sensitivity", "stopping time")
     return replace(pair, trials=2 * TRIALS)
 
 
@@ -169,7 +170,7 @@ def norm_gamma_pair(mechanism: NormGamma) -> AuditPair:
 @register("audit-pair", "mechanism:binomial")
 def binomial_pair(mechanism: Binomial) -> AuditPair:
     """0, or the sensitivity."""
-    pair = _pair(mechanism, (0, mechanism.sensitivity), "the value is 0 or the sensitivity", "noisy value")
+    pair = _value_pair(mechanism, (0, mechanism.sensitivity))
     return replace(pair, trials=10 * TRIALS)  # the claim at one delta shows little of the noise
 
 
@@ -232,10 +233,13 @@ def run_prefixes(
     return np.concatenate(parts)
 
 
-def _sum_pair(sums: RunningSum, rows: tuple[Floats, Floats], worlds: str) -> AuditPair:
+def _claimed(sums: RunningSum | Histogram, run: Run, worlds: str, statistic: str) -> AuditPair:
     epsilon, delta = claim_of(sums.event(), 1e-5 if sums.delta is None else sums.delta)
-    run, statistic = partial(run_prefixes, sums, rows), "published prefixes along the difference"
     return AuditPair(run, worlds, statistic, epsilon, delta, finer_claim(sums.event()))
+
+
+def _sum_pair(sums: RunningSum, rows: tuple[Floats, Floats], worlds: str) -> AuditPair:
+    return _claimed(sums, partial(run_prefixes, sums, rows), worlds, "published prefixes along the difference")
 
 
 def replaced_row(sums: RunningSum) -> AuditPair:
@@ -270,9 +274,7 @@ def run_counts(
 
 
 def _counted(histogram: Histogram, values: tuple[list[float], list[float]], worlds: str) -> AuditPair:
-    epsilon, delta = claim_of(histogram.event(), 1e-5 if histogram.delta is None else histogram.delta)
-    run = partial(run_counts, histogram, values)
-    return AuditPair(run, worlds, "published counts", epsilon, delta, finer_claim(histogram.event()))
+    return _claimed(histogram, partial(run_counts, histogram, values), worlds, "published counts")
 
 
 @register("audit-pair", "sum:histogram")

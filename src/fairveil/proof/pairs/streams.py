@@ -18,7 +18,7 @@ import numpy as np
 from fairveil.arrays import Floats
 from fairveil.privacy.noise import Noise
 from fairveil.proof import AuditPair
-from fairveil.proof.pairs import claim_of, finer_claim
+from fairveil.proof.pairs import claim_of, each, finer_claim
 from fairveil.randomness import Generator
 from fairveil.registry import register
 from fairveil.streams.budget_shares import Shares
@@ -161,15 +161,12 @@ def two_steps(releaser: Publishing) -> AuditPair:
     first_share, second_share = (1 / 4, 1 / 4) if isinstance(short, BudgetAbsorption) else (1 / 4, 1 / 8)
     opening, probe, error = (step / (share * epsilon) for share in (first_share, 1 / 4, second_share))
 
-    def run(world: int, trials: int, noise: Noise, rng: Generator) -> Floats:
-        found = np.empty((trials, 3))
-        for trial in range(trials):
-            state = short.start()
-            first = float(short.advance(state, np.array([world * step]), noise).plain[0])
-            middle = first + error
-            second = float(short.advance(state, np.array([middle + (world - 0.5) * step]), noise).plain[0])
-            found[trial] = _evidence(first, second, middle), first, np.nan_to_num(second - first, nan=-1e3)
-        return found
+    def shown(world: int, noise: Noise, rng: Generator) -> tuple[float, float, float]:
+        state = short.start()
+        first = float(short.advance(state, np.array([world * step]), noise).plain[0])
+        middle = first + error
+        second = float(short.advance(state, np.array([middle + (world - 0.5) * step]), noise).plain[0])
+        return _evidence(first, second, middle), first, float(np.nan_to_num(second - first, nan=-1e3))
 
     def _evidence(first: float, second: float, middle: float) -> float:
         logs = []
@@ -185,7 +182,7 @@ def two_steps(releaser: Publishing) -> AuditPair:
 
     words = "one person raises two steps, the second one across the distance that is published"
     shares = first_share + 1 / 4 + second_share
-    return AuditPair(run, words, "log-likelihood ratio and publications", shares * epsilon, trials=16_000)
+    return AuditPair(each(shown), words, "log-likelihood ratio and publications", shares * epsilon, trials=16_000)
 
 
 for _name in ("baseline-gaussian", "baseline-laplace", "predictive", "fast", "private-kalman"):
