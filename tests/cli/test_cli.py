@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from fairveil import registry
 from fairveil.cli import app, common, main
-from fairveil.lab.costs import MEASURED
+from fairveil.lab.papers import MEASURED
 
 RUNNER = CliRunner()
 SPEC = """

@@ -8,7 +8,7 @@ import pytest
 from fairveil import registry
 from fairveil.lab import papers
 from fairveil.lab.artefact import SCALES
-from fairveil.lab.costs import MEASURED
+from fairveil.lab.papers import MEASURED
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/papers.md").read_text()

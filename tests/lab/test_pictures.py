@@ -16,7 +16,8 @@ from fairveil.frames import frame_of
 from fairveil.lab.artefact import Chart, Line
 from fairveil.lab.demo import CHAPTERS
 from fairveil.lab.pictures import frame, plot
-from fairveil.lab.plots import PALETTE, allocation_charts, draw, draw_result, page_colours, result_charts, write_picture
+from fairveil.lab.plots import PALETTE, draw, draw_result, page_colours, write_picture
+from fairveil.lab.result_charts import allocation_charts, result_charts
 from fairveil.ledger import Ledger, Limit
 from fairveil.ledger.account import releases_into
 from fairveil.proof.engine.attack import Finding

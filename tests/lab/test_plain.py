@@ -13,7 +13,7 @@ from fairveil.lab import compare
 from fairveil.lab.compare import shared_metrics, shared_series
 from fairveil.lab.handover.results import run_in_words
 from fairveil.lab.plain import MEASURED, check_metric, rule_in_words, words_of
-from fairveil.lab.plots import result_charts
+from fairveil.lab.result_charts import result_charts
 
 FEATURES = {"0": ["truncnorm", 4.0, 5.0, -8.0, 19.0], "1": ["truncnorm", 20.0, 6.0, 5.0, 35.0]}
 GROUPS = {

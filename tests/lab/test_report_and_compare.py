@@ -11,8 +11,9 @@ from fairveil.errors import SpecError
 from fairveil.lab import compare
 from fairveil.lab import report as reports
 from fairveil.lab.artefact import Chart, Claim, Heatmap, Line, Table, readable, say, time_axis
-from fairveil.lab.plots import draw, draw_result, result_charts, write_picture
+from fairveil.lab.plots import draw, draw_result, write_picture
 from fairveil.lab.report import Report, Section, write_report
+from fairveil.lab.result_charts import result_charts
 
 LINES = (
     Line("a", (1.0, 10.0, 100.0), (3.0, 2.0, 1.0), (2.5, 1.5, 0.5), (3.5, 2.5, 1.5)),

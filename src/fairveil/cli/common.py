@@ -137,7 +137,7 @@ def names(start: str) -> list[str]:
 def artefacts(start: str) -> list[str]:
     """Papers, and their figures and tables."""
     from fairveil.lab import papers
-    from fairveil.lab.costs import MEASURED
+    from fairveil.lab.papers import MEASURED
 
     return [name for name in ("all", *papers.NAMES, *MEASURED) if name.startswith(start)]
 

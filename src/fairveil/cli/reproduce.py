@@ -100,7 +100,7 @@ def _listing(names: list[str] | None, folder: Path) -> Table:
 
 
 def _cost(name: str, scale: str, known: dict | None) -> str:
-    from fairveil.lab.costs import MEASURED
+    from fairveil.lab.papers import MEASURED
 
     if known and known["cost"]:
         return f"{known['cost']['cpu_seconds']:.0f}"

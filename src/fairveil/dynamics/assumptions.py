@@ -125,6 +125,14 @@ def require_features(people: Population) -> None:
         raise violation.error(f"groups.{violation.group}.features")
 
 
+def checked(people: Population, check: bool) -> Population:
+    """People whose features are as assumed, or, unchecked, as thresholds can be found for them."""
+    if not check:
+        return searched(people)
+    require_features(people)
+    return people
+
+
 def searched(people: Population) -> Population:
     """The same people with every instance marked whose likelihood ratio falls somewhere: its thresholds are searched.
 

@@ -198,9 +198,8 @@ def expand(spec: Mapping[str, Any], first: int = 0, last: int | None = None) -> 
     for choice in itertools.islice(itertools.product(*grid.values()), first, last):
         instance = dict(base)
         instance["groups"] = copy.deepcopy(base["groups"])
-        for key in ("utility",):
-            if key in base:
-                instance[key] = dict(base[key])
+        if "utility" in base:
+            instance["utility"] = dict(base["utility"])
         for axis, value in zip(grid, choice, strict=True):
             changes = value if isinstance(value, Mapping) else {path.strip(): value for path in axis.split(",")}
             for path, item in changes.items():

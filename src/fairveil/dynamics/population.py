@@ -232,6 +232,16 @@ def spread_work(count: int, work: Callable[[int, int], None], least: int = 256) 
             done.result()
 
 
+def halved(left: float, right: float, beyond: Callable[[float], bool]) -> float:
+    """Where something changes between two points, as near as floats come: ``beyond`` holds on the side of the right."""
+    for _ in range(200):
+        middle = 0.5 * (left + right)
+        if middle in (left, right):
+            break
+        left, right = (left, middle) if beyond(middle) else (middle, right)
+    return 0.5 * (left + right)
+
+
 @dataclass(frozen=True)
 class Measures:
     """Arrays (instances, groups). Rates refer to features before manipulation."""

@@ -277,18 +277,13 @@ def _unit(c: int, p: np.ndarray) -> float:
 
 
 @njit(cache=True, nogil=True)
-def follow(problem: Instance, out: np.ndarray) -> bool:
-    """Newton from the thresholds in ``out`` to the fair ones nearby; False (and ``out`` spoilt) when that fails.
-
-    The condition is monotone, so a root found here is the root. Densities turn a move of one group's threshold into
-    the moves that keep the others at the same level.
+def _carrier(problem: Instance, out: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[int, float, float]:
+    """The group whose level hardly moves with its threshold (-1: a density is no number), a length on which it changes,
+    and what the terms of the sum are of the order of; the ends of each group's support in ``low`` and ``high``.
     """
-    groups = problem.share.size
-    low, high, pace = np.empty(groups), np.empty(groups), np.empty(groups)
-    r, thinnest, unit, size = 0, math.inf, 1.0, 0.0
-    for s in range(groups):
+    r, thinnest, unit, size = -1, math.inf, 1.0, 0.0
+    for s in range(problem.share.size):
         pair = features(problem, s)
-        # What the terms of the sum are of the order of.
         price = problem.gain + problem.loss
         if problem.kind == TPR:
             price = problem.gain * problem.alpha[s]
@@ -299,9 +294,24 @@ def follow(problem: Instance, out: np.ndarray) -> bool:
         length = min(_unit(pair.c0, pair.p0), _unit(pair.c1, pair.p1))
         density = mixture_pdf(weight(problem.kind, problem.alpha[s]), pair, out[s]) * length
         if not 0.0 < density < math.inf:
-            return False
+            return -1, unit, size
         if density < thinnest:
             r, thinnest, unit = s, density, length
+    return r, unit, size
+
+
+@njit(cache=True, nogil=True)
+def follow(problem: Instance, out: np.ndarray) -> bool:
+    """Newton from the thresholds in ``out`` to the fair ones nearby; False (and ``out`` spoilt) when that fails.
+
+    The condition is monotone, so a root found here is the root. Densities turn a move of one group's threshold into
+    the moves that keep the others at the same level.
+    """
+    groups = problem.share.size
+    low, high, pace = np.empty(groups), np.empty(groups), np.empty(groups)
+    r, unit, size = _carrier(problem, out, low, high)
+    if r < 0:
+        return False
     x = out[r]
     for _ in range(12):
         spread(problem, r, x, low, high, out)

@@ -60,13 +60,18 @@ class Subgroups:
         return cls(names, tuple(" or ".join(itertools.compress(names, row)) for row in members), members)
 
     def violations(self, counted: Floats) -> Floats:
-        """Signed A_g (FP - FP_g) of every subgroup, from counts of shape (cells, label, declined or accepted).
+        """`signed_violations` of these subgroups."""
+        return signed_violations(self.members, counted)
 
-        A_g = P(g, y = 0) is the share of all people; n A_g (FP - FP_g) = N_g0 N_h0/N_0 - N_hg0, a sum over cells.
-        """
-        negatives, alarms, everybody = counted[:, 0].sum(axis=1), counted[:, 0, 1], counted.sum()
-        overall = alarms.sum() / max(negatives.sum(), 1e-300)
-        return self.members @ (negatives * overall - alarms) / max(everybody, 1e-300)
+
+def signed_violations(members: Bools, counted: Floats) -> Floats:
+    """Signed A_g (FP - FP_g) of every subgroup, from counts of shape (cells, label, declined or accepted).
+
+    A_g = P(g, y = 0) is the share of all people; n A_g (FP - FP_g) = N_g0 N_h0/N_0 - N_hg0, a sum over cells.
+    """
+    negatives, alarms, everybody = counted[:, 0].sum(axis=1), counted[:, 0, 1], counted.sum()
+    overall = alarms.sum() / max(negatives.sum(), 1e-300)
+    return members @ (negatives * overall - alarms) / max(everybody, 1e-300)
 
 
 def cell_name(values: Mapping[str, str]) -> str:

@@ -21,7 +21,7 @@ from scipy.stats import t as student
 from fairveil.errors import SpecError
 from fairveil.fairness.notions import Notion
 from fairveil.lab.artefact import Chart, Line, Table, is_course, line, time_axis
-from fairveil.lab.plain import no_such_metric
+from fairveil.lab.plain import leaves, no_such_metric
 from fairveil.lab.plots import PICTURES, check_picture_file, one_page, write_picture
 from fairveil.running.store import write_atomically, writing
 from fairveil.task import task_of
@@ -314,7 +314,10 @@ def _course_of_task(results: Mapping[str, dict[str, Any]], metric: str) -> list[
 
 def what_was_run(results: Mapping[str, dict[str, Any]]) -> list[Table]:
     """What the specs say differently, a row a run, and what all of them say, a row a key; defaults count."""
-    specs = {name: dict(_leaves(result["spec"])) for name, result in results.items()}
+    specs = {
+        name: {key: json.dumps(value) if isinstance(value, list) else value for key, value in leaves(result["spec"])}
+        for name, result in results.items()
+    }
     keys = list(dict.fromkeys(key for spec in specs.values() for key in spec))
     other = [key for key in keys if len({json.dumps(spec.get(key)) for spec in specs.values()}) > 1]
     rows = tuple((name, *(spec.get(key) for key in other)) for name, spec in specs.items())
@@ -322,17 +325,6 @@ def what_was_run(results: Mapping[str, dict[str, Any]]) -> list[Table]:
     common = tuple((key, first[key]) for key in keys if key not in other and first[key] is not None)
     differing = [Table("what was run: the specs differ in", ("run", *other), rows)] if other else []
     return [*differing, Table("what was run: all specs have", ("key", "value"), common)]
-
-
-def _leaves(table: Mapping[str, Any], above: str = "") -> list[tuple[str, Any]]:
-    """The values of a spec by their dotted paths; a list is one value."""
-    found: list[tuple[str, Any]] = []
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            found += _leaves(value, f"{above}{key}.")
-        else:
-            found.append((above + key, json.dumps(value) if isinstance(value, list) else value))
-    return found
 
 
 TABLES = (".json", ".csv")

@@ -16,7 +16,9 @@ from fairveil.frames import Kind, check_may_be_seen, frame_of
 from fairveil.lab import compare
 from fairveil.lab.artefact import Chart, Line
 from fairveil.lab.handover.results import is_real
-from fairveil.lab.plots import estimate_charts, one_page, rates_chart, result_charts
+from fairveil.lab.plain import leaves
+from fairveil.lab.plots import one_page
+from fairveil.lab.result_charts import estimate_charts, rates_chart, result_charts
 
 Result = Mapping[str, Any]
 
@@ -67,19 +69,9 @@ def _result_frame(result: Result) -> Any:
     kind = kind_of(result)
     if not rows:
         shown = {name: value for name, value in result["metrics"].items() if (name, kind) != ("lab", "private")}
-        rows = [{"metric": name, "value": value} for name, value in _numbers(shown)]
+        single = ((name, value) for name, value in leaves(shown) if isinstance(value, bool | int | float | str))
+        rows = [{"metric": name, "value": value} for name, value in single]
     return frame_of(rows, str(result["spec"]["task"]), kind, seed=result["spec"].get("seed"))
-
-
-def _numbers(metrics: Mapping[str, Any], above: str = "") -> list[tuple[str, Any]]:
-    """Single numbers and words of nested metrics, by their path."""
-    found = []
-    for name, value in metrics.items():
-        if isinstance(value, Mapping):
-            found += _numbers(value, f"{above}{name}.")
-        elif isinstance(value, bool | int | float | str):
-            found.append((above + name, value))
-    return found
 
 
 def _kind_of_all(results: Mapping[str, Result]) -> Kind:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -79,3 +79,16 @@ def _measured(spec: Mapping[str, Any]) -> tuple[str, ...]:
     except FairveilError:  # whoever completes the spec says what is wrong
         return ()
     return MEASURED[f"bandit/{world.family}"] if world.__module__.startswith("fairveil.") else ()
+
+
+def leaves(table: Mapping[str, Any], joint: str = ".") -> Iterator[tuple[str, Any]]:
+    """The values of nested tables by their paths; a list is one value.
+
+    >>> list(leaves({"a": 1, "b": {"c": [2, 3]}}))
+    [('a', 1), ('b.c', [2, 3])]
+    """
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from ((f"{key}{joint}{rest}", found) for rest, found in leaves(value, joint))
+        else:
+            yield key, value

@@ -10,12 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from fairveil.errors import DependencyError, SpecError
-from fairveil.fairness.metrics import RATES
-from fairveil.lab.artefact import Chart, Heatmap, Line, line, readable, time_axis
-from fairveil.lab.hidden import covering, on_the_frame
+from fairveil.lab.artefact import Chart, Heatmap, Line, readable
 from fairveil.lab.page import write_charts
-from fairveil.lab.plain import stem_in_words
-from fairveil.lab.stream_results import stream_charts
+from fairveil.lab.result_charts import result_charts
 from fairveil.running.store import write_atomically, writing
 
 PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#5F5F5F", "#8C510A", "#7B3294", "#B8A500"]
@@ -28,16 +25,13 @@ MOST_CELLS = 120
 """Heat maps of more rows or columns draw every second (third, fourth): a page shows no more, and takes minutes."""
 DOTTED_POINTS = 30
 """Curves of more points than this are drawn without a dot on each; so are dashed ones, whose dashes dots would hide."""
-MOST_ESTIMATES = 25
-"""More estimates than this are not drawn side by side."""
-HELD_OUT = "rates by group, held-out people, counted without noise; 95 % intervals"
-MOST_ARMS = 10
-"""Shares of more arms than this are not drawn over time."""
 LINE = 96
 """Letters of a line above the charts."""
 ROW_HEIGHT = 34
 """Heat maps of few rows are no higher than their numbers need."""
 FONTS = {"labelFontSize": 12, "titleFontSize": 12}
+SAME = 0.004
+"""Share of an axis that an eye takes for nothing."""
 WIDER = 1.2
 """Pixels by which a letter of a reader's font may be wider than one of the font that lays out a still chart."""
 
@@ -257,62 +251,32 @@ def _at(values: tuple[float, ...], index: int) -> float | None:
     return values[index] if index < len(values) else None
 
 
-def result_charts(result: dict[str, Any]) -> list[Chart]:
-    """One chart per series of a result, the groups of one series side by side; estimates; who got what over time;
-    rates by group. Streams have charts of their own."""
-    if result["spec"]["task"] == "stream":
-        return stream_charts(result)
-    axis, wide = time_axis(result)
-    groups, curves = result["spec"].get("groups"), dict[str, list[Line]]()
-    for name in result["series"]:
-        stem, _, group = name.rpartition("_")
-        of_group = isinstance(groups, Mapping) and group in groups
-        curves.setdefault(stem if of_group else name, []).append(line(group if of_group else name, result, name))
-    words = {name: stem_in_words(name) for name in curves}
-    charts = [Chart(words[name], axis, words[name], tuple(curves[name]), log_x=wide) for name in curves]
-    counted = result["metrics"].get("by_group") if result["spec"]["task"] == "classify" else None
-    rates = [rates_chart(HELD_OUT, counted)] if counted else []
-    return charts[:1] + estimate_charts(result) + allocation_charts(result) + charts[1:] + rates
+def covering(lines: Sequence[Line]) -> list[bool]:
+    """Which lines lie on an earlier one as far as an eye can tell.
+
+    >>> covering([Line("a", (0, 1), (0, 1)), Line("b", (0, 1), (0, 1.001)), Line("c", (0, 1), (0.5, 1))])
+    [False, True, False]
+    """
+    values = [y for item in lines for y in item.y if y is not None]
+    near = SAME * (max(values) - min(values)) if values else 0.0
+
+    def same(one: Line, other: Line) -> bool:
+        pairs = [(a, b) for a, b in zip(one.y, other.y) if a is not None and b is not None]
+        return one.x == other.x and len(pairs) > 1 and all(abs(a - b) <= near for a, b in pairs)
+
+    return [any(same(item, earlier) for earlier in lines[:place]) for place, item in enumerate(lines)]
 
 
-def rates_chart(title: str, by_group: Mapping[str, Mapping[str, Any]]) -> Chart:
-    """Bars with intervals: a group on the axis, a colour a rate."""
-    lines = []
-    for rate in RATES:
-        known = {group: row for group, row in by_group.items() if row.get(rate) is not None}
-        value, low, high = (tuple(row[rate + end] for row in known.values()) for end in ("", "_low", "_high"))
-        lines.append(Line(rate.replace("_", " "), tuple(known), value, low, high))
-    return Chart(title, "group", "rate", tuple(lines), kind="bars", y_range=(0.0, 1.0))
+def on_the_frame(lines: Sequence[Line], ends: Sequence[float]) -> bool:
+    """Whether a line lies from end to end on an edge of a chart whose values end at these.
 
-
-def allocation_charts(result: dict[str, Any]) -> list[Chart]:
-    """The share of people on each arm from one checkpoint to the next, where a simulation counted them."""
-    metrics = result["metrics"]
-    shares = metrics.get("lab", {}).get("allocation", [])
-    if not result["meta"]["simulated"] or len(shares) < 2 or len(shares[0]) > MOST_ARMS:
-        return []
-    names = metrics.get("arms") or [f"arm {arm}" for arm in range(len(shares[0]))]
-    lines = [
-        Line(str(name), tuple(metrics["checkpoints"]), tuple(row[arm] for row in shares))
-        for arm, name in enumerate(names)
-    ]
-    axis, wide = time_axis(result)
-    return [Chart("allocation over time", axis, "share of people", tuple(lines), log_x=wide, y_range=(0.0, 1.0))]
-
-
-def estimate_charts(result: dict[str, Any]) -> list[Chart]:
-    """What the first run has published, with its intervals: one chart a kind of number."""
-    found = result["metrics"].get("estimates")
-    kinds = dict.fromkeys(item["what"] for item in found["items"]) if found else {}
-    charts = []
-    for kind in kinds:
-        items = [item for item in found["items"] if item["what"] == kind and item["value"] is not None]
-        if not items or items[0]["low"] is None or len(items) > MOST_ESTIMATES:
-            continue
-        names, value, low, high = ([item[key] for item in items] for key in ("name", "value", "low", "high"))
-        one = Line(f"{found['confidence']:.0%} interval", tuple(names), tuple(value), tuple(low), tuple(high))
-        charts.append(Chart(f"published estimates: {kind}", "", kind, (one,), kind="points"))
-    return charts
+    >>> on_the_frame([Line("a", (0, 1), (0, 1)), Line("b", (0, 1), (1, 1))], (0, 1))
+    True
+    """
+    low, high = min(ends, default=0.0), max(ends, default=0.0)
+    near = SAME * (high - low)
+    lying = [[y for y in item.y if y is not None] for item in lines]
+    return near > 0 and any(len(y) > 1 and (min(y) >= high - near or max(y) <= low + near) for y in lying)
 
 
 def draw_result(result: dict[str, Any], file: Path) -> None:

@@ -198,19 +198,15 @@ class Ledger:
 
     def event_of(self, account: str) -> dict[str, Any] | None:
         """The event that an account was opened with, as plain data; None where there is no such account."""
-        found = self._account(account)
-        return None if found is None else dict(found["event"])
+        with self._book.reading() as store:
+            row = store.find(ACCOUNT, account)
+        return None if row is None else dict(row.table["event"])
 
     def holder_of(self, account: str) -> str | None:
         """Who may use an account; None where there is no such account."""
-        found = self._account(account)
-        return None if found is None else str(found.get("holder", ""))
-
-    def _account(self, name: str) -> dict[str, Any] | None:
-        """What an account was opened with."""
         with self._book.reading() as store:
-            row = store.find(ACCOUNT, name)
-        return None if row is None else row.table
+            row = store.find(ACCOUNT, account)
+        return None if row is None else str(row.table.get("holder", ""))
 
     @property
     def filter(self) -> Filter:

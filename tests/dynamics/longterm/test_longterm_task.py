@@ -8,7 +8,7 @@ import pytest
 import fairveil
 from fairveil.dynamics import LongtermTask
 from fairveil.errors import SpecError
-from fairveil.lab.plots import result_charts
+from fairveil.lab.result_charts import result_charts
 
 SPEC = {
     "task": "longterm",

@@ -25,7 +25,26 @@ MOST_GROUPS = 4
 _CHUNK = 64
 
 
-class Stumps:
+class Listed:
+    """Rules that are counted one by one."""
+
+    size: int
+
+    def accepts(self, features: Floats, groups: Ints, chosen: Ints) -> Bools:
+        """Decisions of shape (chosen, rows)."""
+        raise NotImplementedError
+
+    def table(self, features: Floats, groups: Ints, counter: Counter) -> Floats:
+        """Accepted counts of shape (size, groups, labels)."""
+        found = np.empty((self.size, counter.groups, 2))
+        for start in range(0, self.size, _CHUNK):
+            chosen = np.arange(start, min(start + _CHUNK, self.size))
+            for h, accepted in zip(chosen, self.accepts(features, groups, chosen), strict=True):
+                found[h] = counter.count(accepted)[:, :, 1]
+        return found
+
+
+class Stumps(Listed):
     """One encoded column, or its complement. ``size`` is twice the number of columns.
 
     >>> Stumps(2).accepts(np.array([[0.0, 1.0]]), np.array([0]), np.arange(4)).tolist()
@@ -36,15 +55,10 @@ class Stumps:
         self.size = 2 * width
 
     def accepts(self, features: Floats, groups: Ints, chosen: Ints) -> Bools:
-        """Decisions of shape (chosen, rows)."""
         return (features.T[chosen // 2] > 0.5) != (chosen % 2 == 1)[:, None]
 
-    def table(self, features: Floats, groups: Ints, counter: Counter) -> Floats:
-        """Accepted counts of shape (size, groups, labels)."""
-        return _counted(self, features, groups, counter)
 
-
-class Linear:
+class Linear(Listed):
     """``count`` random linear rules from a public seed: weights normal, thresholds normal around the middle."""
 
     def __init__(self, width: int, count: int, seed: int = 0) -> None:
@@ -55,9 +69,6 @@ class Linear:
 
     def accepts(self, features: Floats, groups: Ints, chosen: Ints) -> Bools:
         return self.weights[chosen] @ features.T > self.limits[chosen, None]
-
-    def table(self, features: Floats, groups: Ints, counter: Counter) -> Floats:
-        return _counted(self, features, groups, counter)
 
 
 class ThresholdPairs:
@@ -110,12 +121,3 @@ def violations(table: Floats, people: Floats, members: Bools, rows: int) -> Floa
     negatives = people[:, 0]
     overall = table[:, :, 0].sum(axis=1) / max(float(negatives.sum()), 1.0)
     return (overall[:, None] * negatives - table[:, :, 0]) @ members.T / rows
-
-
-def _counted(rules: Stumps | Linear, features: Floats, groups: Ints, counter: Counter) -> Floats:
-    found = np.empty((rules.size, counter.groups, 2))
-    for start in range(0, rules.size, _CHUNK):
-        chosen = np.arange(start, min(start + _CHUNK, rules.size))
-        for h, accepted in zip(chosen, rules.accepts(features, groups, chosen), strict=True):
-            found[h] = counter.count(accepted)[:, :, 1]
-    return found

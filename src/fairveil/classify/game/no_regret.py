@@ -21,12 +21,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from fairveil.arrays import Bools, Floats, Ints
 from fairveil.classify.fair.score import extended
-from fairveil.classify.game.hypotheses import Hypotheses
+from fairveil.classify.game.hypotheses import Hypotheses, Stumps
 from fairveil.classify.game.learners import FALSE_POSITIVES, FairNR, PrivateFairNR
 from fairveil.classify.game.theory import theory_rounds
 from fairveil.classify.mixins import SPENDING, Configured, Randomised, estimator_of
@@ -36,7 +38,7 @@ from fairveil.data.inputs import features_of
 from fairveil.errors import PrivacyError, SpecError
 from fairveil.fairness.groups import Counter
 from fairveil.fairness.metrics import GroupReport, gaps_of, rates_of, weighted_of
-from fairveil.fairness.subgroups import Kind
+from fairveil.fairness.subgroups import Kind, signed_violations
 from fairveil.privacy.noise import GRID_BITS, Noise
 from fairveil.randomness import Generator, generator
 
@@ -85,8 +87,6 @@ class Weighted:
     """Any scikit-learn classifier with sample weights: the label is the cheaper decision, the weight what it saves."""
 
     def __init__(self, rows: Floats, estimator: Any) -> None:
-        from sklearn.utils.validation import has_fit_parameter
-
         if not has_fit_parameter(estimator, "sample_weight"):
             raise SpecError(
                 "this oracle needs a classifier that takes sample weights", path="oracle",
@@ -95,8 +95,6 @@ class Weighted:
         self.rows, self.estimator = rows[:, :-1], estimator
 
     def best(self, costs: Floats) -> list[Any]:
-        from sklearn.base import clone
-
         found = []
         for cost in costs.T:
             wanted = (cost < 0).astype(int)
@@ -126,12 +124,8 @@ def make_oracle(oracle: Any, rows: Floats) -> Oracle:
     if oracle == "least-squares":
         return LeastSquares(rows)
     if oracle == "exact":
-        from fairveil.classify.game.hypotheses import Stumps
-
         return ExactList(rows, Stumps(rows.shape[1] - 1))
     if oracle == "logistic":
-        from sklearn.linear_model import LogisticRegression
-
         return Weighted(rows, LogisticRegression(solver="newton-cholesky"))
     if hasattr(oracle, "accepts") and hasattr(oracle, "size"):
         return ExactList(rows, oracle)
@@ -205,21 +199,13 @@ def run_game(
         voted = oracle.accepts(plays, rows).sum(axis=1).astype(np.float64)
         found += plays
         accepted += voted
-        signed = signed_violations(counter, voted / game.plays, members)
+        signed = signed_violations(members, counter.count(voted / game.plays))
         dual = int(np.argmax(np.abs(signed)))
         sign = math.copysign(1.0, float(signed[dual]))
         if abs(float(signed[dual])) <= game.alpha:
             dual = -1
-    mixture = signed_violations(counter, accepted / (game.rounds * game.plays), members)
+    mixture = signed_violations(members, counter.count(accepted / (game.rounds * game.plays)))
     return found, float(np.abs(mixture).max())
-
-
-def signed_violations(counter: Counter, chance: Floats, members: Bools) -> Floats:
-    """A_g (FP - FP_g) of every subgroup."""
-    counted = counter.count(chance)
-    negatives, alarms = counted[:, 0].sum(axis=1), counted[:, 0, 1]
-    overall = alarms.sum() / max(float(negatives.sum()), 1.0)
-    return members @ (negatives * overall - alarms) / max(float(counted.sum()), 1.0)
 
 
 class TheoryWarning(UserWarning):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 from fairveil.errors import SpecError
@@ -43,6 +44,11 @@ def required_samples(
         low, high = high, high * 2
         if high > 1e300:
             return math.inf
+    return _smallest(enough, low, high)
+
+
+def _smallest(enough: Callable[[float], bool], low: float, high: float) -> float:
+    """The smallest number that is enough, up to rounding; more is enough, too."""
     for _ in range(200):
         middle = (low + high) / 2
         low, high = (low, middle) if enough(middle) else (middle, high)
@@ -109,8 +115,6 @@ def third_term(hypotheses: int, beta: float) -> tuple[float, float]:
     [183, 36]
     """
     factor = 144 * (math.log(hypotheses) + math.log(20 / beta))
-    low, high = 1.0, 1e9
-    for _ in range(200):
-        n = 0.5 * (low + high)
-        low, high = (low, n) if n * n >= factor * (math.sqrt(n) + math.log(hypotheses)) else (n, high)
-    return high, math.log(20 / beta) ** 2
+    size = math.log(hypotheses)
+    printed = _smallest(lambda n: n * n >= factor * (math.sqrt(n) + size), 1.0, 1e9)
+    return printed, math.log(20 / beta) ** 2

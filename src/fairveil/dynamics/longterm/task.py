@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -105,7 +106,7 @@ class LongtermTask(Task):
         for run in range(block["first"], block["last"]):
             rng = generator(spec["seed"], "longterm", run)
             noise = make_noise(spec["noise"], spec["seed"], "longterm", run)
-            history = simulate(loop, lambda noise=noise, rng=rng: learner.estimator(noise, rng), rng)  # type: ignore[misc]
+            history = simulate(loop, partial(learner.estimator, noise, rng), rng)
             runs.append(
                 {
                     "share": history.share,

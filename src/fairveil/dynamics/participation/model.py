@@ -288,10 +288,7 @@ def model(
     tables = [groups] if isinstance(groups, Mapping) else list(groups)
     arrivals = np.array([[float(group["arrivals"]) for group in table.values()] for table in tables])
     people = population([{name: {**group, "share": group["arrivals"]} for name, group in t.items()} for t in tables])
-    if check:
-        assumptions.require_features(people)
-    else:
-        people = assumptions.searched(people)
+    people = assumptions.checked(people, check)
     if growth not in GROWTH:
         raise SpecError("there is no such growth", path="growth", given=growth, allowed=", ".join(GROWTH))
     return Participation(

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fairveil.dynamics.population import Population, optimal_thresholds
+from fairveil.dynamics.population import Population, halved, optimal_thresholds
 from fairveil.dynamics.qualification.model import EDGE, Qualification
 from fairveil.errors import AssumptionError
 
@@ -296,25 +296,22 @@ def equalising(system: Qualification, target: float, instance: int = 0) -> np.nd
                 given=target,
                 allowed=f"a rate in [{1 / (1 + high):.6g}, {1 / (1 + low):.6g}]",
             )
-        f0, f1 = people.features(0, s)
-        left, right = people.reach(0, s)
-        (t00, t01), (t10, t11) = one.transitions[0, s]
-
-        def height(x: float, f0: Any = f0, f1: Any = f1, t: Any = (t00, t01, t10, t11)) -> float:
-            keep = t[2] * f1.cdf(x) + t[3] * f1.sf(x)
-            return (1.0 - keep) / (t[0] * f0.cdf(x) + t[1] * f0.sf(x))
-
-        rising = height(right) >= height(left)
-        for _ in range(200):
-            middle = 0.5 * (left + right)
-            if middle in (left, right):
-                break
-            if (height(middle) < odds) == rising:
-                left = middle
-            else:
-                right = middle
-        out[s] = 0.5 * (left + right)
+        out[s] = _equaliser(one, s, odds)
     return out
+
+
+def _equaliser(one: Qualification, s: int, odds: float) -> float:
+    """Where h of one group has this height."""
+    f0, f1 = one.people.features(0, s)
+    (t00, t01), (t10, t11) = one.transitions[0, s]
+
+    def height(x: float) -> float:
+        keep = t10 * f1.cdf(x) + t11 * f1.sf(x)
+        return float((1.0 - keep) / (t00 * f0.cdf(x) + t01 * f0.sf(x)))
+
+    left, right = one.people.reach(0, s)
+    rising = height(right) >= height(left)
+    return halved(left, right, lambda x: (height(x) < odds) != rising)
 
 
 def raised(system: Qualification, group: int, state: int, decision: int, by: float) -> Qualification:

@@ -93,14 +93,12 @@ def model(
     tables = [groups] if isinstance(groups, Mapping) else list(groups)
     people = population(tables, utility)
     transitions = np.array([[table[name]["transitions"] for name in people.names] for table in tables], dtype=float)
+    people = assumptions.checked(people, check)
     if check:
-        assumptions.require_features(people)
         bad = np.flatnonzero(~((transitions > 0) & (transitions < 1)).all(axis=(1, 2, 3)))
         if bad.size:
             violation = assumptions.transition_violations(people.names, transitions[bad[0]])[0]
             raise violation.error(f"groups.{violation.group}.transitions")
-    else:
-        people = assumptions.searched(people)
     return Qualification(people, transitions, fairness, rate, rule)
 
 

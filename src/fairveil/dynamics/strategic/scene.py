@@ -19,6 +19,7 @@ from fairveil.dynamics.population import (
     Measures,
     Population,
     best_thresholds,
+    halved,
     measure,
     optimal_thresholds,
     population,
@@ -203,16 +204,7 @@ class Scene:
         return low, high
 
     def _cross(self, s: int, far: float, height: float, curve: Any) -> float:
-        near = self.peak(s)
-        for _ in range(200):
-            middle = 0.5 * (near + far)
-            if middle in (near, far):
-                break
-            if curve(s, middle) > height:
-                near = middle
-            else:
-                far = middle
-        return 0.5 * (near + far)
+        return halved(self.peak(s), far, lambda x: not curve(s, x) > height)
 
     def rising_gain(self, s: int) -> bool:
         """Assumption 12 for this group."""

@@ -10,7 +10,7 @@ from typing import Any
 from fairveil._version import __version__
 from fairveil.bandits.ledgered import fingerprint
 from fairveil.bandits.nash.base import NashPolicy
-from fairveil.bandits.nash.stopping import separation
+from fairveil.bandits.nash.stopping import Separation, separation
 from fairveil.bandits.nash.stopping import words as verdict
 from fairveil.bandits.protocol import Policy
 from fairveil.classify.spending import FIT, PLAN
@@ -271,14 +271,19 @@ def known_section(
         section = estimates_section(replace(known, items=items).to_dict(names))
         section.withheld += [NOT_HERE] if unknown else []
         return section
-    if not isinstance(policy, NashPolicy):
-        raise SpecError("the stopping rule is for plain arms", path="anytime", given=policy.name, fix="leave it out")
-    found = separation(policy, state)
+    found = stopping_rule(policy, state)
     section = estimates_section(found.estimates().to_dict(names))
-    called = [names.get(f"arm {arm}", f"arm {arm}") for arm in range(policy.arms)]
+    called = [names.get(f"arm {arm}", f"arm {arm}") for arm in range(len(found.rows))]
     section.text.append(f"The stopping rule was used. {verdict(found, called)}")
     section.text += [STOOD_IN] if stands_in else []
     return section
+
+
+def stopping_rule(policy: Policy, state: dict[str, Any]) -> Separation:
+    """What the stopping rule says of a policy over plain arms."""
+    if not isinstance(policy, NashPolicy):
+        raise SpecError("the stopping rule is for plain arms", path="anytime", given=policy.name, fix="leave it out")
+    return separation(policy, state)
 
 
 def decided_section(policy: Policy, state: dict[str, Any], names: dict[str, str]) -> DocumentSection:

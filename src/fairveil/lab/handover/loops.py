@@ -11,10 +11,10 @@ from fairveil import registry
 from fairveil._version import __version__
 from fairveil.bandits.estimates import CONFIDENCE, Answers
 from fairveil.bandits.exposure.estimated import TOGETHER
-from fairveil.bandits.nash.base import MEAN_REWARD, NashPolicy
-from fairveil.bandits.nash.stopping import Separation, separation
+from fairveil.bandits.nash.base import MEAN_REWARD
+from fairveil.bandits.nash.stopping import Separation
 from fairveil.bandits.nash.stopping import words as verdict
-from fairveil.errors import FairveilError, InputError, SpecError
+from fairveil.errors import FairveilError, InputError
 from fairveil.lab.handover.document import (
     STOOD_IN,
     Document,
@@ -24,7 +24,7 @@ from fairveil.lab.handover.document import (
     estimates_section,
     number,
 )
-from fairveil.lab.handover.ledgers import budget_section, fairness_section, how_often
+from fairveil.lab.handover.ledgers import budget_section, fairness_section, how_often, stopping_rule
 from fairveil.lab.handover.registry_entry import Deployment
 from fairveil.lab.handover.results import promise_of
 from fairveil.lab.handover.stream_ledgers import cost
@@ -65,9 +65,8 @@ def report_on_store(
     spec = loop.facts.spec
     path, inside = store.driver.ledger(spec.budget.ledger or name)
     checked = verify(path, anchor, ledger=inside, key=key)
-    policy, found = loop.facts.policy, None
-    if anytime:
-        found = _rule(policy, loop.status().state)
+    policy = loop.facts.policy
+    found = stopping_rule(policy, loop.status().state) if anytime else None
     document = report_on_loop(
         view.loops[name], view.budgets[name], source=f"the store and its ledger {Path(str(path)).name}", found=found
     )
@@ -80,12 +79,6 @@ def report_on_store(
 
 
 SPENT = "What was spent"
-
-
-def _rule(policy: Any, state: Any) -> Separation:
-    if not isinstance(policy, NashPolicy):
-        raise SpecError("the stopping rule is for plain arms", path="anytime", given=policy.name, fix="leave it out")
-    return separation(policy, state)
 
 
 def report_on_loop(

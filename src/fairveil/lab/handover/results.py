@@ -3,7 +3,7 @@ simulation knows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from typing import Any
 
@@ -14,7 +14,7 @@ from fairveil.lab.handover.classifiers import LAB, RAW, classified
 from fairveil.lab.handover.document import Bars, Document, DocumentSection, TextGrid, estimates_section, number
 from fairveil.lab.handover.ledgers import REPLAY, fairness_section, how_often
 from fairveil.lab.handover.words import AUDIT, BARE, promise_section, public_section, unprotected_section
-from fairveil.lab.plain import rule_in_words, task_in_words
+from fairveil.lab.plain import leaves, rule_in_words, task_in_words
 from fairveil.privacy.guarantee import Guarantee
 
 INVENTED = "Simulated: the people, the outcomes and the noise in this report are invented. It protects nobody."
@@ -233,16 +233,11 @@ def _numbers(title: str, metrics: dict[str, Any]) -> DocumentSection:
     return DocumentSection(title, grids=[TextGrid(("number", "value"), tuple(rows[:MOST_NUMBERS]))] if rows else [])
 
 
-def _flat(metrics: dict[str, Any], before: str = "") -> list[tuple[str, float]]:
-    found: list[tuple[str, float]] = []
-    for name, value in metrics.items():
-        here = f"{before}{name}"
-        if isinstance(value, dict):
-            found += _flat(value, f"{here}, ")
+def _flat(metrics: dict[str, Any]) -> Iterator[tuple[str, float]]:
+    for name, value in leaves(metrics, ", "):
         last = value[-1] if isinstance(value, list) and value else value
         if isinstance(last, int | float) and not isinstance(last, bool):
-            found.append((here, float(last)))
-    return found
+            yield name, float(last)
 
 
 def _budget(metrics: dict[str, Any], promise: Guarantee | None) -> DocumentSection:

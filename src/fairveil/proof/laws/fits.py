@@ -23,7 +23,7 @@ import numpy as np
 from fairveil.arrays import Floats, Ints
 from fairveil.classify.fair.auditor import release_audit
 from fairveil.classify.fair.learner import PrivateFair
-from fairveil.classify.fair.zones import release_report, release_zones
+from fairveil.classify.fair.zones import Zones, release_report, release_zones
 from fairveil.classify.game.exponential import Game, Sound
 from fairveil.classify.game.learners import ExponentialFair, PrivateGame
 from fairveil.classify.learners import PrivateLogistic
@@ -117,7 +117,7 @@ def fitted(learner: Any, people: tuple[Any, Any, Any], frozen: list[Meeting] | N
 
 
 def _numbers(answer: Any) -> Floats:
-    return np.asarray(getattr(answer, "counts", answer), np.float64).ravel()
+    return np.asarray(answer.counts if isinstance(answer, Zones) else answer, np.float64).ravel()
 
 
 def _linear(one: Meeting, other: Meeting, pure: bool) -> float:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairveil.arrays import Floats
+from fairveil.configuration import describe
 from fairveil.errors import SpecError
 from fairveil.privacy.histograms.histogram import Histogram
 from fairveil.privacy.mechanisms import (
@@ -47,7 +48,8 @@ def _pair(mechanism: Mechanism, inputs: tuple[Any, Any], worlds: str, statistic:
     def run(world: int, trials: int, noise: Noise, rng: Generator) -> NDArray[Any]:
         return mechanism.releases(inputs[world], noise, trials)
 
-    stated: Any = getattr(mechanism, "epsilon", None), getattr(mechanism, "delta", None)
+    facts = describe(mechanism)
+    stated: Any = facts.get("epsilon"), facts.get("delta")
     epsilon, delta = stated if None not in stated else claim_of(mechanism.event())
     return AuditPair(run, worlds, statistic, epsilon, delta, finer_claim(mechanism.event()), trials=TRIALS)
 
