@@ -18,6 +18,8 @@ from fairveil.errors import InputError, LedgerTampered
 
 MAX_BYTES = 256 * 2**20
 _ARRAY_KINDS = "biufc"
+_AS_IT_IS, _ARRAYS, _RAW, _LISTS = (str, bool, type(None)), (np.ndarray, np.generic), (bytes, bytearray), (list, tuple)
+_written = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _ALLOWED = "None, numbers, strings, bytes, lists, dictionaries with string keys, numeric arrays"
 
 
@@ -27,7 +29,7 @@ def encode(value: Any) -> str:
     >>> decode(encode({"sum": np.arange(3), "n": 2}))
     {'sum': array([0, 1, 2]), 'n': 2}
     """
-    text = json.dumps(_plain(value), separators=(",", ":"), allow_nan=False)
+    text = _written(_plain(value))
     if len(text) > MAX_BYTES:
         raise InputError("a released value is too large", path="value", given=len(text), allowed=f"{MAX_BYTES} bytes")
     return text
@@ -43,22 +45,26 @@ def decode(text: str) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    if value is None or isinstance(value, bool | str):
+    if isinstance(value, _AS_IT_IS):
         return value
-    if isinstance(value, np.ndarray | np.generic):
+    if isinstance(value, _ARRAYS):
         return _array(np.asarray(value))
     if isinstance(value, int):
         return value if abs(value) < 2**53 else {"$int": str(value)}
     if isinstance(value, float):
         return value if math.isfinite(value) else {"$float": repr(value)}
-    if isinstance(value, bytes | bytearray):
+    if isinstance(value, _RAW):
         return {"$bytes": base64.b64encode(value).decode()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, _LISTS):
         return [_plain(item) for item in value]
-    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+    if isinstance(value, dict) and all(map(_is_name, value)):
         return {"$dict": [[key, _plain(item)] for key, item in value.items()]}
     kind = type(value).__name__
     raise InputError("this kind of value cannot be released", path="value", given=kind, allowed=_ALLOWED)
+
+
+def _is_name(key: Any) -> bool:
+    return isinstance(key, str)
 
 
 def _array(array: np.ndarray[Any, Any]) -> dict[str, Any]:
