@@ -80,6 +80,7 @@ class Seen:
 
 
 # nodes of one process read the same bytes, and what is in them is a value
+_request = lru_cache(maxsize=4)(LogPart.from_bytes)
 _message = lru_cache(maxsize=1024)(Message.from_bytes)
 
 
@@ -90,16 +91,13 @@ class NodeDoor:
         self.node, self.plan, self.met = node, node.fingerprint, False
 
     def answer(self, data: bytes) -> bytes:
-        return self.reply(LogPart.from_bytes(data)).to_bytes()
-
-    def reply(self, request: LogPart) -> Answer:
         """Asked with nothing: what this node says now. Else where it stands after it has heard."""
-        node = self.node
+        node, request = self.node, _request(data)
         if not request.entries:
-            return Answer(self.plan, node.syncs, (self._due(),))
+            return Answer(self.plan, node.syncs, (self._due(),)).to_bytes()
         self._hear(request.entries)
         where = {"weights": node.weights.tolist(), "reads": node.rows.reads, "finished": node.finished}
-        return Answer(self.plan, node.syncs, progress=where)
+        return Answer(self.plan, node.syncs, progress=where).to_bytes()
 
     def _due(self) -> Statement:
         if not self.met:
@@ -153,17 +151,13 @@ class Transport(Carrier):
 
     def _everybody(self, entries: Sequence[Statement] = ()) -> dict[int, Answer]:
         """What all nodes that are there answer to these statements, by node."""
-        found = self._answered(LogPart("", 0, len(entries), tuple(entries)))
-        self.gone += sorted(node for node, answer in found.items() if answer is None)
-        return {node: answer for node, answer in sorted(found.items()) if answer is not None}
-
-    def _answered(self, request: LogPart) -> dict[int, Answer | None]:
-        """What comes back from the nodes that are there; None from one that has gone."""
-        packed = request.to_bytes()
+        request = LogPart("", 0, len(entries), tuple(entries)).to_bytes()
         for node in self.nodes:
             if node not in self.gone:
-                self.ask(node, packed)
-        return {node: None if data is None else Answer.from_bytes(data) for node, data in self.answers()}
+                self.ask(node, request)
+        found = dict(self.answers())
+        self.gone += sorted(node for node, answer in found.items() if answer is None)
+        return {node: Answer.from_bytes(answer) for node, answer in sorted(found.items()) if answer is not None}
 
     @staticmethod
     def _said(answers: Mapping[int, Answer]) -> list[Statement]:
@@ -176,15 +170,12 @@ class Transport(Carrier):
 
 
 class InlineTransport(Inline, Transport):
-    """All nodes in this process: messages are bytes here too, requests and answers around them are not packed."""
+    """All nodes in this process."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.doors = [NodeDoor(node) for node in nodes]
         Inline.__init__(self, {door.node.index: door.answer for door in self.doors})
         Transport.__init__(self, list(self.parties), nodes[0].setting.width)
-
-    def _answered(self, request: LogPart) -> dict[int, Answer | None]:
-        return {door.node.index: door.reply(request) for door in self.doors}
 
     def close(self) -> None:
         for door in self.doors:

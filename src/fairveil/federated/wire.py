@@ -24,6 +24,7 @@ UNION, CLOSE, VOID = "union", "close", "void"
 BY_PARTIES = (HELLO, MESSAGE, READY, MASKED, LOST, RETIRE)
 BY_COORDINATOR = (UNION, CLOSE, VOID)
 _LENGTH = 4
+_written = json.JSONEncoder(separators=(",", ":")).encode
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Statement:
 
     def to_bytes(self) -> bytes:
         signature = base64.b64encode(self.signature).decode()
-        header = json.dumps([self.purpose, self.by, self.sync, self.union, signature], separators=(",", ":")).encode()
+        header = _written([self.purpose, self.by, self.sync, self.union, signature]).encode()
         return _framed(header) + self.content
 
     @classmethod
@@ -133,7 +134,7 @@ def table(content: bytes) -> dict[str, Any]:
 
 
 def _packed(header: dict[str, Any], statements: Iterable[Statement]) -> bytes:
-    parts = [_framed(json.dumps(header, separators=(",", ":")).encode())]
+    parts = [_framed(_written(header).encode())]
     return b"".join([*parts, *(_framed(statement.to_bytes()) for statement in statements)])
 
 
