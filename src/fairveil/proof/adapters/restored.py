@@ -87,7 +87,7 @@ class Place:
             file.unlink()
 
 
-class Reported(Place):
+class WithReports(Place):
     """A loop that keeps something for one report by hand."""
 
     def made(self, store: Store) -> Loop:
@@ -189,7 +189,7 @@ def put_back_together_is_refused(folder: Path) -> None:
 
 def an_older_ledger_pays_nothing(folder: Path) -> None:
     """On a ledger that is older than its store has seen it no report is drawn by hand, and no loop is charged to it."""
-    place = Reported(folder)
+    place = WithReports(folder)
     with place.opened() as loop:
         place.play(loop, 0)
         shutil.copytree(place.data / "ledgers", place.copy)
