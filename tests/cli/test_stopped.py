@@ -9,6 +9,7 @@ import json
 import multiprocessing
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -190,8 +191,16 @@ CALLED_BACK = "ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT)
 DESTROYED = "type('Gone', (), {'__del__': lambda _: signal.raise_signal(signal.SIGINT)})()"
 
 
+@pytest.fixture
+def hears_ctrl_c():
+    """Ctrl-C raises here, also where the tests run in the background of a shell, which has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("fallen", [CALLED_BACK, DESTROYED], ids=["called back", "destroyed"])
-def test_ctrl_c_in_a_function_that_cannot_raise_is_heard_all_the_same(fallen, tmp_path, capsys):
+def test_ctrl_c_in_a_function_that_cannot_raise_is_heard_all_the_same(fallen, tmp_path, capsys, hears_ctrl_c):
     file = tmp_path / "calls_back.py"
     file.write_text(f"import ctypes, signal, time\n\n{fallen}\ntime.sleep(5)\n")
     with pytest.raises(SystemExit) as ended:
